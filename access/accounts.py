@@ -162,7 +162,7 @@ def _user_of_link(connection: sa.Connection, secret: str) -> str:
     query = sa.select(login_links.c.name).join(users).where(*valid, users.c.disabled_at.is_(None))
     name: str | None = connection.scalar(query)
     if name is None:
-        raise AccessError("this link was used or has ended: ask an administrator for a new one")
+        raise AccessError("this link was already used or has expired: ask an administrator for a new one")
     return name
 
 

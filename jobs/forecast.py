@@ -54,7 +54,7 @@ def forecast_study(settings: Settings, study: Study) -> Estimate:
     length_of = _length_of(settings, study)
     forecast = estimate(plan(study), past, assumed, hardware=study.hardware or hardware_name(), length_of=length_of)
     if study.budget_s is not None:
-        forecast = forecast.within(study.budget_s)
+        forecast = forecast.within(study.budget_s, study.repeats)
     return forecast.shared(blocks=len(blocks(study)), slots=settings.slots) if study.spread else forecast
 
 
@@ -73,7 +73,7 @@ def forecast_verdicts(settings: Settings, study: Study) -> Prospects | None:
 
     None if there is nothing to compare, if the study tunes or measures until decided, so that its cells depend on what
     it finds, or if too few cells were measured there with several engine starts to estimate the scatter. The
-    target's own ratios are preferred to other targets'.
+    target's own ratios are preferred to other targets', with which it is called rough.
     """
     if study.tune is not None or study.until_decided or not settings.warehouse_file.exists():
         return None
@@ -81,25 +81,25 @@ def forecast_verdicts(settings: Settings, study: Study) -> Prospects | None:
 
     hardware, whole = (hardware_name(), True) if study.hardware is None else (study.hardware, False)
     publication = _publication_of(settings.warehouse_file)
-    components = _past_components(settings.warehouse_file, publication, study.target, hardware, whole=whole)
-    if components is None:
-        return None
-    return prospects(study, components, _seconds_of(settings, study))
+    past = functools.partial(_past_components, settings.warehouse_file, publication, hardware, whole=whole)
+    components, seconds = past(study.target), _seconds_of(settings, study)
+    if components is None and (others := past(None)) is not None:
+        return prospects(study, others, seconds, of_other_targets=True)
+    return None if components is None else prospects(study, components, seconds)
 
 
 @functools.lru_cache(_REMEMBERED_PUBLICATIONS)
 def _past_components(
-    warehouse_file: Path, _publication: _Publication, target: str, hardware: str, *, whole: bool
+    warehouse_file: Path, _publication: _Publication, hardware: str, target: str | None, *, whole: bool
 ) -> Components | None:
-    """Return the past scatter of ratios on the hardware, of the target or else of any.
+    """Return the past scatter of ratios on the hardware, of the target, or of any for None.
 
     Read once per publication: the form forecasts the study after each edit.
     """
     from warehouse.queries.comparing.past_ratios import past_components  # noqa: PLC0415 - imports SciPy
 
     with open_warehouse(warehouse_file) as connection:
-        components = past_components(connection, _METRIC, target=target, hardware=hardware, whole=whole)
-        return components or past_components(connection, _METRIC, target=None, hardware=hardware, whole=whole)
+        return past_components(connection, _METRIC, target=target, hardware=hardware, whole=whole)
 
 
 def _seconds_of(settings: Settings, study: Study) -> Callable[[Size], float]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.engines.hardware import memory_gb
+from jobs.engines.models import is_unanswered
 from lab.study import Study
 
 _FILE = Path(__file__).with_name("draft_models.toml")
@@ -63,6 +64,9 @@ def advice(study: Study) -> list[str]:
 
 
 def _advice(study: Study) -> Iterator[str]:
+    drafts = (arm.speculation.model for arm in study.arms if arm.speculation is not None)
+    if unknown := [name for name in dict.fromkeys((study.target, *drafts)) if name is not None and is_unanswered(name)]:
+        yield f"The model hub does not answer, so nobody has checked that it has {' and '.join(unknown)}."
     model = study.target.rstrip("/").rpartition("/")[2]
     if model.lower().startswith("gpt-oss") and study.endpoint != "chat":
         yield (

@@ -16,7 +16,7 @@ from host.settings import Settings
 from jobs import open_files
 from jobs.datasets.loader import check_workload
 from jobs.datasets.registry import dataset_path, resolve
-from jobs.engines.addresses import check_host
+from jobs.engines.addresses import check_host, check_written
 from jobs.engines.capabilities import Capabilities, capabilities_of
 from jobs.engines.checks import Problem, side_by_side_problems, study_problems
 from jobs.engines.hardware import hardware_name, nvidia_gpus
@@ -179,21 +179,29 @@ def _problems(context: Context, study: Study, *, probe_engines: bool) -> Iterato
             every = (study_problems(study, arm, field, has) for has in _known(context, study, arm))
             fewest: list[Problem] = min(every, key=len, default=[])
             yield from fewest
+            yield from _address_problems(context, arm, field, check_written)
             continue
         found, is_here = _engine_problems(context, study, arm, field)
         here = here and is_here
         yield from found
-        if arm.server is not None and not settings.allow_metadata_addresses:
-            # Checked again on connecting: by then the name may resolve to another address.
-            yield from _problem(f"{field}.server.base_url", functools.partial(check_host, arm.server.base_url))
-            if arm.server.proxy is not None:
-                yield from _problem(f"{field}.server.proxy", functools.partial(check_host, arm.server.proxy))
+        yield from _address_problems(context, arm, field, check_host)
     if study.order == "side_by_side":
         yield from side_by_side_problems(study, has_gpu=_has_gpu(context, study))
     if here and not settings.workers_elsewhere:  # otherwise models and datasets are on the worker's host
         yield from open_files.problems(study.loads)
         yield from _missing_here(context, study)
     yield from _hardware_problems(context, study)
+
+
+def _address_problems(context: Context, arm: Arm, field: str, check: Callable[[str], None]) -> Iterator[Problem]:
+    """Yield the addresses that `check` refuses. They are checked again on connecting: by then a name may resolve to
+    another address.
+    """
+    if arm.server is None or context.settings.allow_metadata_addresses:
+        return
+    for name in ("base_url", "proxy"):
+        if (address := getattr(arm.server, name)) is not None:
+            yield from _problem(f"{field}.server.{name}", functools.partial(check, address))
 
 
 def _known(context: Context, study: Study, arm: Arm) -> Iterator[Capabilities]:

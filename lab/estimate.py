@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from lab.study import Arm, Workload
+from lab.study.duration import rough_duration
 from lab.study.plan import Launch, PlannedRun, engine_starts
 from lab.study.session_length import SessionLength, session_length
 
@@ -16,6 +17,8 @@ from lab.study.session_length import SessionLength, session_length
 LengthOf = Callable[[Workload], SessionLength]
 #: The most tokens that each request of a warm-up generates. All but an engine's first have one request a stream.
 _WARMUP_TOKENS = 10
+#: A single repeat does not show how much runs vary, so nothing is decided.
+_LEAST_REPEATS = 2
 #: A dataset that is read does not say here how long its prompts are.
 _ASSUMED_INPUT_TOKENS = 200
 
@@ -44,7 +47,7 @@ WITHOUT_GPU = Assumptions("the reference pair on two cores", 35.0, 0.025, 0.2, 0
 #: The same for any other model there: a rough guess.
 OF_ANOTHER_MODEL = replace(WITHOUT_GPU, of="another model, the reference pair on two cores")
 #: Near the published figures of gpt-oss-120b: 180 tok/s alone, some 2,500 tok/s at 200 requests at once.
-WITH_GPU = Assumptions("another model on other hardware, gpt-oss-120b on one large GPU", 120.0, 0.006, 0.06, 0.0001)
+WITH_GPU = Assumptions("published figures of gpt-oss-120b on one large GPU", 120.0, 0.006, 0.06, 0.0001)
 
 
 def paced_s(run: PlannedRun, token_s: float, prompt_s: float = 0.0, length: SessionLength | None = None) -> float:
@@ -95,13 +98,21 @@ class Estimate:
     runs_from_history: int
     assumed_of: str
     hardware: str  # where the study would run
-    at_most: bool = False  # the study stops when it is decided, or when its budget is spent
+    budget_s: float | None = None  # the study stops when it is decided, or when this is spent
+    most_repeats: int = 0  # that it may have until then
+    repeat_s: float = 0.0  # of one of them
     blocks: int = 1  # that slots can measure side by side
     slots: int = 1  # that share them
 
-    def within(self, budget_s: float) -> Estimate:
-        """The estimate for a study that measures until decided, within this budget."""
-        return replace(self, seconds=min(self.seconds, budget_s), at_most=True)
+    def within(self, budget_s: float, most_repeats: int) -> Estimate:
+        """The estimate for a study that measures until decided, at most so many repeats within this budget."""
+        return replace(
+            self,
+            seconds=min(self.seconds, budget_s),
+            budget_s=budget_s,
+            most_repeats=most_repeats,
+            repeat_s=self.seconds / most_repeats,
+        )
 
     def shared(self, *, blocks: int, slots: int) -> Estimate:
         """The estimate for a study that is spread over this many slots; each measures whole blocks."""
@@ -116,11 +127,26 @@ class Estimate:
     def basis(self) -> str:
         """A phrase that says what `wall_s` is based on."""
         shared = "" if self.slots == 1 else f"; shared by {self.slots} slots"
-        if self.at_most:
-            return f"stops when its budget is spent, at the latest{shared}"
+        return f"{self._fitting}{self._source}{shared}"
+
+    @property
+    def _fitting(self) -> str:
+        """What fits into the budget; empty without one."""
+        if self.budget_s is None:
+            return ""
+        fitting = min(self.most_repeats, math.floor(self.budget_s / self.repeat_s))
+        if fitting < _LEAST_REPEATS:
+            return (
+                f"stops when its budget is spent, which is too short for the {_LEAST_REPEATS} repeats that a verdict "
+                f"takes: allow at least {rough_duration(_LEAST_REPEATS * self.repeat_s)}; "
+            )
+        return f"stops when decided; about {fitting} of at most {self.most_repeats} repeats fit into its budget; "
+
+    @property
+    def _source(self) -> str:
         if self.runs_from_history == self.runs:
-            return f"from earlier runs of this target on {self.hardware}{shared}"
-        guess = f"a rough estimate, scaled from {self.assumed_of}{shared}"
+            return f"from earlier runs of this target on {self.hardware}"
+        guess = f"a rough estimate, scaled from {self.assumed_of}"
         if not self.runs_from_history:
             return f"no such run of this target was measured on {self.hardware} yet: {guess}"
         earlier = f"from earlier ones of this target on {self.hardware}"

@@ -6,6 +6,7 @@ host's metadata service. Loopback and private addresses are allowed, because a l
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import socket
 from urllib.parse import urlsplit
@@ -55,6 +56,14 @@ def check_host(base_url: str) -> None:
         raise UserError(f"the host {host!r} has no address: {error}") from None
     for *_, address in resolved:
         check_address(host, str(address[0]))
+
+
+def check_written(base_url: str) -> None:
+    """Check what the URL itself says, without resolving a name. Raises RefusedAddress."""
+    host = urlsplit(base_url).hostname or ""
+    check_name(host)
+    with contextlib.suppress(ValueError):  # a name
+        check_address(host, str(ipaddress.ip_address(host)))
 
 
 def check_name(host: str) -> None:

@@ -40,6 +40,12 @@ _SHAPES = {
 #: The last release of vLLM whose build for CPUs, like those of 0.24, 0.28 and 0.31, was seen to lose temperatures above
 #: 0 with speculation: its kernel was called, and its answers sampled.
 _LOSES_TEMPERATURE = "0.32.0"
+#: Settings that only an engine that we start can be given.
+_OF_STARTED = {
+    "flags": "engine flags do",
+    "config": "the lines of a configuration file do",
+    "environment": "environment variables do",
+}
 #: Flags that say which share of a GPU's memory an engine takes: of vLLM and SGLang.
 MEMORY_FLAGS = ("gpu-memory-utilization", "mem-fraction-static")
 _INSTEAD = 'or use order = "interleaved", which has one engine up at a time'
@@ -47,9 +53,16 @@ _INSTEAD = 'or use order = "interleaved", which has one engine up at a time'
 
 def study_problems(study: Study, arm: Arm, field: str, has: Capabilities) -> list[Problem]:
     """Return every problem that an engine has with an arm (at `field` of its study) and the study's settings for it."""
-    shared = study.engine_flags if KINDS[has.kind].is_started else {}
+    is_started = KINDS[has.kind].is_started
+    shared = study.engine_flags if is_started else {}
     is_tuned = study.tune is not None and arm.name in {draft.arm.name for draft in drafts(study.arms, study.tune)}
+    nobodys = (
+        not is_started
+        and study.engine_flags
+        and all(other.server is not None or other.engine == arm.engine for other in study.arms)
+    )
     return [
+        *([("engine_flags", f"{_OF_STARTED['flags']} not apply to a running server: clear them")] if nobodys else ()),
         *flag_problems("engine_flags", shared, has),
         *arm_problems(field, arm, shared, has),
         *sampling_problems(field, arm, study.sampling, has),
@@ -261,9 +274,9 @@ def _endpoint_problems(field: str, arm: Arm) -> Iterator[Problem]:
         yield f"{field}.server.base_url", f"write it without /v1: {arm.server.base_url.rstrip('/')[:-3]}"
     if arm.server is not None:
         yield from _connection_problems(f"{field}.server", arm.server)
-    for name in ("flags", "config", "environment"):
+    for name, called in _OF_STARTED.items():
         if getattr(arm, name):
-            yield f"{field}.{name}", "the server is already running, so these cannot be set: remove them"
+            yield f"{field}.{name}", f"{called} not apply to a running server: clear them"
 
 
 def _connection_problems(field: str, server: Server) -> Iterator[Problem]:

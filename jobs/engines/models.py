@@ -17,6 +17,8 @@ _HUB_TIMEOUT_S = 3.0
 _REMEMBER_S = 60.0
 _MOST_ANSWERS = 500
 _answers: dict[str, tuple[float, bool]] = {}
+#: Names about which the hub did not answer.
+_unanswered: set[str] = set()
 #: A silent hub gets no more requests for this long, so that nobody waits for every name.
 _LEAVE_ALONE_S = 300.0
 _silent_until_s = 0.0
@@ -77,15 +79,21 @@ def check_hub_model(name: str) -> None:
     """
     asked_s, missing = _answers.get(name, (-_REMEMBER_S, False))
     if time.monotonic() - asked_s >= _REMEMBER_S:
-        missing = _is_missing(name)
         if len(_answers) >= _MOST_ANSWERS:
             _answers.clear()
+            _unanswered.clear()
+        missing = _is_missing(name)
         _answers[name] = time.monotonic(), missing
     if missing:
         raise UserError(
             f"the model hub has no model {name!r} that may be read from here: correct the name, set HF_TOKEN if it is "
             "private, or give a folder by a path that begins with / or ."
         )
+
+
+def is_unanswered(name: str) -> bool:
+    """Return whether the hub did not answer when it was asked for this model."""
+    return name in _unanswered
 
 
 def _is_missing(name: str) -> bool:
@@ -99,8 +107,12 @@ def _is_missing(name: str) -> bool:
         RepositoryNotFoundError,
     )
 
+    _unanswered.discard(name)
     try:
-        if isinstance(try_to_load_from_cache(name, "config.json"), str) or time.monotonic() < _silent_until_s:
+        if isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return False
+        if time.monotonic() < _silent_until_s:
+            _unanswered.add(name)
             return False
         HfApi().model_info(name, timeout=_HUB_TIMEOUT_S)
     except GatedRepoError:  # it is there
@@ -108,7 +120,8 @@ def _is_missing(name: str) -> bool:
     except (RepositoryNotFoundError, HFValidationError):
         return True
     except HfHubHTTPError:  # a response that reveals nothing about the model
-        return False
+        _unanswered.add(name)
     except Exception:  # noqa: BLE001 - offline, no network, a proxy: the library names no common one
         _silent_until_s = time.monotonic() + _LEAVE_ALONE_S
+        _unanswered.add(name)
     return False

@@ -176,11 +176,9 @@ def _prediction(cell: Measured) -> Iterator[Reason]:
         return
     most = prediction.speedup_of_length(cell.acceptance_length, cell.gamma, draft_cost=0.0)
     cost = prediction.implied_draft_cost(cell.speedup, cell.acceptance_length, cell.gamma)
-    text = f"{cell.acceptance_length:.2f} tokens a round would allow up to {most:.2f} times if drafting were free"
+    text = f"{cell.acceptance_length:.2f} tokens per round cap the speed-up at {most:.2f}×"
     if cost is not None and cell.speedup < _FAR_BELOW * most:
-        text += (
-            f"; the rest went into drafting and verifying, as if each drafted token cost {cost:.2f} of a target step"
-        )
+        text += f"; drafting and verifying cost the rest, about {cost:.2f} target steps per drafted token"
     yield Reason(text, "expected", cell.run_ids)
 
 

@@ -59,9 +59,9 @@ def line(answer: Answer) -> Line:
 
 
 def _claim(answer: Answer) -> str:
-    """Return ` at concurrency 1: 57 % lower (95 % CI 15 to 78 %), E on code`: a strict claim, or else a usual one."""
+    """Return ` at concurrency 1: 57 % lower (strict 95 % CI 15 to 78 %), E on code`, or else a usual claim."""
     if answer.headline is not None:
-        return _of_cell(answer, answer.headline, answer.headline.strictly)
+        return _of_cell(answer, answer.headline, answer.headline.strictly, strict=True)
     better = [pair for pair in answer.pairs if pair.verdict.word == "faster"]
     if better:
         best = max(better, key=_least_gain)
@@ -96,14 +96,14 @@ def _least_gain(pair: JudgedPair) -> float:
     return 0.0 if gain is None or gain.low is None else gain.low
 
 
-def _of_cell(answer: Answer, pair: JudgedPair, judged: Judged) -> str:
+def _of_cell(answer: Answer, pair: JudgedPair, judged: Judged, *, strict: bool = False) -> str:
     """Name the load by its concurrency, or by its name where another load of the workload has the same."""
     ratio = judged.ratio
     loads = {
         other.load for other in answer.pairs if (other.workload, other.concurrency) == (pair.workload, pair.concurrency)
     }
     where = f"at concurrency {pair.concurrency}" if len(loads) == 1 else f"under {pair.load}"
-    moved = "no ratio" if ratio is None else change(ratio.value, ratio.low, ratio.high)
+    moved = "no ratio" if ratio is None else change(ratio.value, ratio.low, ratio.high, strict=strict)
     on = f" on {pair.workload}" if pair.workload else ""
     return f" {where}: {moved}, {pair.arm}{on}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from lab.advice.answer import Answer, InconclusiveCells
+from lab.advice.answer import Answer, InconclusiveCells, JudgedPair
 from lab.study import Study
 from lab.study.duration import rough_duration
 
@@ -23,43 +23,65 @@ _TIMES_PROMPTS = 4
 class FollowUp:
     """A study of the inconclusive cells: `repeats` in all, with `prompts` times as many prompts a run.
 
-    `why` says what it would decide, or why it would not; a clause.
+    `why` says what it would decide, a clause. `nearest`: it measures only so many cells, those that it would decide;
+    None: all.
     """
 
     repeats: int
     prompts: int
     why: str
+    nearest: int | None = None
 
     @property
     def what(self) -> str:
         """Return `20 repeats with twice the prompts`, for the sentence and for the button."""
-        times = (
-            ""
-            if self.prompts == 1
-            else f" with {'twice' if self.prompts == 2 else f'{self.prompts} times'} the prompts"
-        )
-        return f"{self.repeats} repeats{times}"
+        return _size(self.repeats, self.prompts)
+
+
+def _size(repeats: int, prompts: int) -> str:
+    times = "" if prompts == 1 else f" with {'twice' if prompts == 2 else f'{prompts} times'} the prompts"
+    return f"{repeats} repeats{times}"
 
 
 def follow_up(answer: Answer) -> FollowUp | None:
-    """Return the plan for what an answer leaves inconclusive; None if nothing is."""
+    """Return the plan for what an answer leaves inconclusive; None if nothing is, or if no plan would decide any of it.
+
+    It decides most of the cells; or else those that are within reach.
+    """
     found = answer.inconclusive
     if found is None:
         return None
-    which = {1: "it", 2: "both"}.get(found.cells, "most of them")
     more = found.more_repeats if found.more_repeats is not None else found.more_starts
-    if more is not None:
-        total = max(LEAST_REPEATS, found.repeats + more)
-        prompts = math.ceil(total / MOST_REPEATS)
-        if prompts <= MOST_TIMES_PROMPTS:
-            return FollowUp(
-                min(total, MOST_REPEATS), prompts, f"would decide {which} if ratios and scatter stay as they are"
-            )
-        return FollowUp(MOST_REPEATS, MOST_TIMES_PROMPTS, f"would still not decide {which}")
+    if more is not None and found.repeats + more <= MOST_REPEATS * MOST_TIMES_PROMPTS:
+        return _deciding(found.repeats + more, {1: "it", 2: "both"}.get(found.cells, "most of them"))
     repeats = max(LEAST_REPEATS, found.repeats)
     if lacking := _lacking(found):
         return FollowUp(repeats, 1, lacking)
-    return FollowUp(repeats, _TIMES_PROMPTS, f"is the next step, as repeats alone would not decide {which}")
+    needed = [found.repeats + each for pair in _nearest_first(answer) if (each := _more(pair)) is not None]
+    for most in (MOST_REPEATS, MOST_REPEATS * MOST_TIMES_PROMPTS):
+        if reached := [total for total in needed if total <= most]:
+            return _deciding(reached[-1], f"{len(reached)} of them", nearest=len(reached))
+    if more is not None:
+        return None
+    what = {1: "it", 2: "both"}.get(found.cells, "most of them")
+    return FollowUp(repeats, _TIMES_PROMPTS, f"is the next step, as repeats alone would not decide {what}")
+
+
+def _deciding(total: int, which: str, *, nearest: int | None = None) -> FollowUp:
+    total = max(LEAST_REPEATS, total)
+    why = f"would decide {which} if ratios and scatter stay as they are"
+    return FollowUp(min(total, MOST_REPEATS), math.ceil(total / MOST_REPEATS), why, nearest)
+
+
+def _more(pair: JudgedPair) -> int | None:
+    """Return how many repeats, or starts of each engine, more would decide the pair; None if no number is known to."""
+    return pair.verdict.more_repeats if pair.verdict.more_repeats is not None else pair.verdict.more_starts
+
+
+def _nearest_first(answer: Answer) -> list[JudgedPair]:
+    """Return the inconclusive pairs, the one that is decided by the fewest repeats first."""
+    inconclusive = [pair for choice in answer.choices for pair in choice.inconclusive]
+    return sorted(inconclusive, key=lambda pair: math.inf if _more(pair) is None else _more(pair) or 0)
 
 
 def _lacking(found: InconclusiveCells) -> str:
@@ -77,7 +99,7 @@ def sentence(answer: Answer, seconds: float | None = None) -> str:
     `seconds`: the forecast of the follow-up.
     """
     plan, found = follow_up(answer), answer.inconclusive
-    if plan is None or found is None:
+    if found is None:
         return ""
     which = (
         f"{found.cells} of {answer.cells} comparisons"
@@ -86,16 +108,20 @@ def sentence(answer: Answer, seconds: float | None = None) -> str:
     )
     if answer.cells == 1:
         which = "The only comparison"
+    said = f"{which} {'is' if found.cells == 1 else 'are'} inconclusive"
+    if plan is None:
+        largest, each = _size(MOST_REPEATS, MOST_TIMES_PROMPTS), "it" if found.cells == 1 else "any of them"
+        return f"{said}, and even {largest} would not decide {each}."
     takes = "" if seconds is None else f" (about {rough_duration(seconds)})"
-    return f"{which} {'is' if found.cells == 1 else 'are'} inconclusive. A follow-up of {plan.what}{takes} {plan.why}."
+    return f"{said}. A follow-up of {plan.what}{takes} {plan.why}."
 
 
 def next_study(study: Study, answer: Answer) -> Study | None:
-    """Return the follow-up as a study of the inconclusive arms, workloads and loads with the baseline; None if there
-    are none. Arms and loads that the study does not have are left out.
+    """Return the follow-up as a study of the arms, workloads and loads that it decides, with the baseline; None without
+    one. Arms and loads that the study does not have are left out.
     """
     plan = follow_up(answer)
-    inconclusive = [pair for choice in answer.choices for pair in choice.inconclusive]
+    inconclusive = _nearest_first(answer)[: None if plan is None else plan.nearest]
     arms = {pair.arm for pair in inconclusive}
     chosen = tuple(arm for arm in study.arms if arm.name in arms or arm == study.baseline)
     workloads = tuple(

@@ -76,22 +76,27 @@ def percent(value: float | None, low: float | None = None, high: float | None = 
     return f"{value:,.{decimals}f} % [{low:,.{decimals}f}, {high:,.{decimals}f}]"
 
 
-def change(value: float, low: float | None = None, high: float | None = None) -> str:
-    """Format a ratio as a change: `57 % lower (95 % CI 15 to 78 %)`; from twice on as `2.10 times as high (…)`."""
+def change(value: float, low: float | None = None, high: float | None = None, *, strict: bool = False) -> str:
+    """Format a ratio as a change: `57 % lower (95 % CI 15 to 78 %)`; from twice on as `2.10 times as high (…)`.
+
+    `strict`: the interval is of the strict reading, and says so.
+    """
+    interval = "strict 95 % CI" if strict else "95 % CI"
     if value >= _MOST_PERCENT:
-        within = f" (95 % CI {between(value, low, high, _plain_ratio)})" if low is not None and high is not None else ""
+        is_known = low is not None and high is not None
+        within = f" ({interval} {between(value, low, high, _plain_ratio)})" if is_known else ""
         return f"{_plain_ratio(value)} times as high{within}"
     sign, word = (1, "higher") if value >= 1 else (-1, "lower")
     moved, *ends = (100 * sign * (end - 1) for end in (value, low, high) if end is not None and math.isfinite(end))
     if len(ends) < 2:
         return f"{moved:,.0f} % {word}"
     if is_too_wide(value, low or 0.0, high or 0.0):
-        return f"{moved:,.0f} % {word} (95 % CI unknown)"
+        return f"{moved:,.0f} % {word} ({interval} unknown)"
     least, most = sorted(ends)
     decimals = 0 if most <= least else max(0, -math.floor(math.log10((most - least) / 2)))
     while decimals < _MOST_DECIMALS and any(round(end, decimals) == 0 != end for end in (moved, *ends)):
         decimals += 1
-    return f"{moved:,.{decimals}f} % {word} (95 % CI {least:,.{decimals}f} to {most:,.{decimals}f} %)"
+    return f"{moved:,.{decimals}f} % {word} ({interval} {least:,.{decimals}f} to {most:,.{decimals}f} %)"
 
 
 def _plain_ratio(value: float | None) -> str:

@@ -63,6 +63,7 @@ class Prospects:
     one_more: Prospect
     best: Prospect | None
     basis: str
+    is_rough: bool = False
 
     @property
     def sentence(self) -> str:
@@ -98,8 +99,12 @@ def size_of(study: Study) -> Size:
     return Size(math.ceil(study.repeats / runs_per_start), min(study.repeats, runs_per_start))
 
 
-def prospects(study: Study, components: Components, seconds: Callable[[Size], float]) -> Prospects | None:
+def prospects(
+    study: Study, components: Components, seconds: Callable[[Size], float], *, of_other_targets: bool = False
+) -> Prospects | None:
     """Predict what the study will decide; None without a candidate, or if the scatter at its size is unknown.
+
+    `of_other_targets`: the components are not of the study's target, so that the forecast is rough.
 
     `seconds` estimates the time of the study at a size. Sizes differ in both time and scatter, so the cheapest
     good one is found by trying all that are sensible.
@@ -123,7 +128,8 @@ def prospects(study: Study, components: Components, seconds: Callable[[Size], fl
         return None
     tried = (plan for size in _sizes(components) if (plan := prospect(size)) is not None)
     good = [plan for plan in tried if plan.decided >= WANTED_SHARE * cells]
-    return Prospects(cells, as_is, one_more, min(good, key=lambda plan: plan.seconds, default=None), _basis(components))
+    best, basis = min(good, key=lambda plan: plan.seconds, default=None), _basis(components, is_rough=of_other_targets)
+    return Prospects(cells, as_is, one_more, best, basis, is_rough=of_other_targets)
 
 
 def _sizes(components: Components) -> Iterator[Size]:
@@ -134,11 +140,11 @@ def _sizes(components: Components) -> Iterator[Size]:
                 yield Size(starts, runs, factor)
 
 
-def _basis(components: Components) -> str:
-    gains = np.exp(components.gains)
+def _basis(components: Components, *, is_rough: bool) -> str:
+    gains, of = np.exp(components.gains), " of other targets" if is_rough else ""
     return (
-        f"if ratios and their scatter are like those of {gains.size} cells measured on this hardware before "
-        f"(ratios of {gains.min():.2f} to {gains.max():.2f})"
+        f"{'a rough guess, ' * is_rough}if ratios and their scatter are like those of {gains.size} cells{of} "
+        f"measured on this hardware before (ratios of {gains.min():.2f} to {gains.max():.2f})"
     )
 
 

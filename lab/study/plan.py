@@ -119,9 +119,9 @@ def repeats_of_a_launch(order: str, repeats_per_launch: int, repeats: int) -> in
 
 
 def engine_starts(launches: Iterable[Launch]) -> list[Arm]:
-    """Return the arms whose engines these launches start, once for each start."""
+    """Return the arms whose engines these launches start, once for each start; a running server is not started."""
     by_index = {launch.index: launch for launch in reversed(list(launches))}
-    return [arm for launch in by_index.values() for arm in launch.arms]
+    return [arm for launch in by_index.values() for arm in launch.arms if arm.server is None]
 
 
 def cell_by_cell(seed: int, runs: Iterable[PlannedRun]) -> tuple[PlannedRun, ...]:

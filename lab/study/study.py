@@ -111,10 +111,10 @@ class Study(Frozen):
     )
     fresh_starts: Annotated[
         Literal["as_declared", "every_cell", "never"],
-        Input(choices={"as_declared": "drafts that remember", "every_cell": "every draft", "never": "none"}),
+        Input(choices={"as_declared": "for drafts with memory", "every_cell": "for every draft", "never": "never"}),
     ] = Field(
         default="as_declared",
-        title="A start for each cell of",
+        title="Restart the engine for every cell",
         description="A suffix tree keeps the answers of the process: on one engine start a later cell would replay "
         "those of the cells before. Such an arm gets an engine start for each cell and repeat.",
     )

@@ -90,7 +90,9 @@ def test_a_link_sets_one_password_once(database: sa.Engine) -> None:
         accounts.set_password(database, link, "short")
     assert accounts.set_password(database, link, "another password") == "bob"
     for used in (earlier, link, "", "nonsense"):
-        with pytest.raises(AccessError, match="this link was used or has ended: ask an administrator for a new one"):
+        with pytest.raises(
+            AccessError, match="this link was already used or has expired: ask an administrator for a new one"
+        ):
             accounts.set_password(database, used, "a third password")
     assert refused(database, "bob", PASSWORD) == refused(database, "bob", "a third password")
 
@@ -99,7 +101,7 @@ def test_a_link_ends(database: sa.Engine) -> None:
     link = accounts.new_link(database, "bob", actor=ADMIN)
     with database.begin() as connection:
         connection.execute(sa.update(login_links).values(ends_at=datetime.now(UTC)))
-    with pytest.raises(AccessError, match="was used or has ended"):
+    with pytest.raises(AccessError, match="was already used or has expired"):
         accounts.user_of_link(database, link)
 
 

@@ -50,3 +50,9 @@ def test_a_missing_list_of_engines_is_a_problem_of_the_study(home: Home) -> None
     home.settings.engines_file.unlink()
     ((field, sentence),) = problems(Context(home.settings, home.database), home.study(), probe_engines=False)
     assert (field, "does not exist: write it" in sentence) == ("arms", True)
+
+
+def test_an_address_that_shows_what_it_is_is_refused_without_the_network(home: Home) -> None:
+    server = {"name": "theirs", "engine": "endpoint", "server": {"base_url": "http://169.254.169.254/"}}
+    found = problems(Context(home.settings, home.database), home.study(arms=[PLAIN, server]), probe_engines=False)
+    assert [field for field, _ in found] == ["arms[1].server.base_url"]

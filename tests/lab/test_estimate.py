@@ -177,3 +177,26 @@ def test_a_study_is_assumed_to_take_its_starts_and_its_runs() -> None:
     ]
     runs_s = sum(WITHOUT_GPU.run_s(run) for launch in launches for run in launch.runs)
     assert estimate(launches, History()).seconds == pytest.approx(4 * 35 + runs_s)
+
+
+def test_a_running_server_is_not_started() -> None:
+    server = {"name": "ours", "engine": "endpoint", "server": {"base_url": "http://127.0.0.1:8000"}}
+    forecast = estimate(plan(study(arms=[server, {**server, "name": "theirs"}])), History())
+    assert (forecast.launches, forecast.starts_s) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("budget_repeats", "basis"),
+    [
+        (3.5, "stops when decided; about 3 of at most 8 repeats fit into its budget; no such run of this target was"),
+        (100.0, "stops when decided; about 8 of at most 8 repeats fit into its budget; no such run of this target was"),
+        (1.5, ("stops when its budget is spent, which is too short for the 2 repeats that a verdict takes: allow at "
+         "least 3 min; no such run")),
+    ],
+)  # fmt: skip
+def test_what_fits_into_the_budget_is_said_with_how_rough_that_is(budget_repeats: float, basis: str) -> None:
+    whole = estimate(plan(study(repeats=8)), History())
+    forecast = whole.within(budget_repeats * whole.seconds / 8, 8)
+    assert forecast.basis.startswith(basis)
+    assert "a rough estimate" in forecast.basis
+    assert forecast.wall_s == pytest.approx(min(budget_repeats / 8, 1) * whole.seconds)

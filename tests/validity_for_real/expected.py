@@ -11,7 +11,7 @@ OF_SHORT_RUNS = {
 #: Nothing is known of how a server is set that somebody else started.
 OF_THEIRS = {"configuration_unknown"}
 EXPECTED: tuple[tuple[str, str, Severity, str], ...] = (
-    ("healthy", "few_requests", "note", "12 answered requests leave fewer than 5 beyond"),
+    ("healthy", "few_requests", "note", "12 answered requests are too few for"),
     ("counts_wrongly", "server_token_count", "invalid", "counted 384 generated tokens in the window"),
     ("counts_wrongly", "told_tokens_count", "warning", "32 and 24 in the first of them"),
     ("hangs_up", "requests_failed", "invalid", "4 of 12 requests failed"),

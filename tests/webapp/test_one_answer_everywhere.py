@@ -104,7 +104,7 @@ def test_pages_command_api_and_sql_say_the_same(job_id: str, settings: Settings,
         if arm is not None:
             where = "over all " if concurrency is None else f"at concurrency {concurrency}: "
             assert where in line["sentence"]
-            assert f": {change(ratio, low, high)}, {arm}" in line["sentence"]
+            assert f": {change(ratio, low, high, strict='(strict' in line['sentence'])}, {arm}" in line["sentence"]
         if better:
             assert f"{better} of {better + worse + inconclusive} comparisons better" in line["sentence"]
 

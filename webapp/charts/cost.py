@@ -19,6 +19,8 @@ _STEPS = (1, 1.5, 2, 3, 4, 5, 7)
 _MOST_TICKS = 7
 #: A saving of less than this share above zero still leaves room to see the zero line.
 _LEAST_REACH = 0.05
+#: Where intervals are cut off: a few that reach further would press all others together.
+_LOWEST_END = -1.0
 
 
 def panel(frame: pd.DataFrame, title: str, setting: Setting, domain: tuple[float, float]) -> alt.LayerChart:
@@ -60,7 +62,7 @@ def saving_panel(frame: pd.DataFrame, setting: Setting, domain: tuple[float, flo
     layers: list[Any] = [*losing_side(domain, setting.mode, baseline=0.0), _lines(base, setting, y)]
     if _without_wide(frame)["saving_low"].notna().any():
         known = base.transform_filter("isValid(datum.saving_low)")
-        layers.append(whiskers(known, "saving_low", "saving_high", opacity=0.75).encode(color=arms))
+        layers.append(whiskers(known, "saving_low", "saving_high", opacity=0.75, clip=True).encode(color=arms))
     tooltip = tips(*_where(setting.axis), ("saved:N", "Saving [95 %]"))
     marks = points(base, setting.styles, y=y, color=arms, tooltip=tooltip)
     return alt.LayerChart(layer=[*layers, marks], height=PANEL_HEIGHT)
@@ -72,8 +74,9 @@ def domain(frame: pd.DataFrame) -> tuple[float, float]:
 
 
 def saving_domain(frame: pd.DataFrame) -> tuple[float, float]:
-    """Return the common y range of savings: every interval, and zero well inside."""
+    """Return the common y range of savings: every saving, its interval down to twice the cost, and zero well inside."""
     ends = _without_wide(frame)[["saving", "saving_low", "saving_high"]].astype(float)
+    ends["saving_low"] = ends["saving_low"].clip(lower=_LOWEST_END)
     low, high = min(0.0, float(ends.min().min())), max(0.0, float(ends.max().max()))
     room = max(_LEAST_REACH, 0.08 * (high - low))
     return low - room, high + room

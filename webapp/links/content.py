@@ -107,7 +107,7 @@ def _run_of(run_id: str, title: str) -> Content:
     if run is None:  # it was removed between two reads
         return Content(title, "This run is no longer there.", (), ())
     parameters = {url_params.RUN.key: (run_id,)}
-    subject = provenance.of_link(parameters)
+    subject = provenance.of_view(parameters)
     sheets = (
         *_sheets(lambda _mode: [_numbers(run)], subject),
         *_sheets(lambda mode: run_figures.figures(parameters, mode), subject),

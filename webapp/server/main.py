@@ -9,7 +9,7 @@ from streamlit.navigation.page import StreamlitPage
 
 from access.web import visitor
 from webapp.pages import DEFAULT, PAGES
-from webapp.server import colour_watch, navigation
+from webapp.server import colour_watch, field_help, navigation
 from webapp.server.script_lock import page_turn
 from webapp.shared import published_data, study_picker, url_widgets
 from webapp.shared.errors import show_refusal, show_user_errors
@@ -42,6 +42,7 @@ with page_turn(visitor.name_for_queue()), published_data.shared_connection():
     navigation.show(listed, bar)
     with st.sidebar:
         colour_watch.show(colour_mode())
+        field_help.show()
     with url_widgets.view_in_url(page.url_path):
         show_refusal()
         page.run()

@@ -43,9 +43,9 @@ _PNG_SCALE = 2.0
 VEGA_LITE = "6.4"
 
 
-def about(title: str, note: str, view: View) -> About:
+def about(title: str, note: str, view: View, rows: pd.DataFrame | None = None) -> About:
     """Return the description of what is shown now; its link leads back to this view."""
-    link, subject = urljoin(st.context.url or "", view.link), provenance.of_link(view.parameters)
+    link, subject = urljoin(st.context.url or "", view.link), provenance.of_view(view.parameters, rows)
     return About(title, note, SOURCE, published_data.published_at(), link, subject)
 
 
@@ -53,7 +53,7 @@ def show_figure_menu(figure: Figure, view: View, mode: Mode) -> None:
     """Show a menu to download the figure or its rows, and a button to pin it to a dashboard."""
     with st.container(horizontal=True, gap="xxsmall", width="content"):
         dialogs.show_pin_button(figure.title, view, figure.key)
-        show_files(figure, about(figure.title, figure.note, view), mode)
+        show_files(figure, about(figure.title, figure.note, view, figure.rows), mode)
 
 
 def show_files(figure: Figure, described: About, mode: Mode) -> None:

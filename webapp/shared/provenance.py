@@ -16,9 +16,18 @@ _MOST_NAMED = 2
 REFERENCE = "reference model: not a useful model, only the shape of its curves carries over"
 
 
-def of_link(parameters: Mapping[str, Sequence[str]]) -> str:
-    """Return `gpt-oss-120b · RTX PRO 6000 · vllm 0.32.0 · demo, 2026-11-21`; empty for a link that names no study."""
-    labels = [*parameters.get(url_params.JOB.key, ()), *parameters.get(url_params.SLICED["study"].key, ())]
+def of_view(parameters: Mapping[str, Sequence[str]], rows: pd.DataFrame | None = None) -> str:
+    """Return `gpt-oss-120b · RTX PRO 6000 · vllm 0.32.0 · demo, 2026-11-21` for the studies that a link names, or else
+    for the jobs of the rows that are shown; empty without either.
+    """
+    if (of_link := _of_link(parameters)) or rows is None or "job_id" not in rows:
+        return of_link
+    return of_jobs(map(str, rows["job_id"].dropna().unique()))
+
+
+def _of_link(parameters: Mapping[str, Sequence[str]]) -> str:
+    params = (url_params.JOB, url_params.WITH, url_params.SLICED["study"])
+    labels = [label for param in params for label in parameters.get(param.key, ())]
     if run := url_params.first(parameters, url_params.RUN):
         found = published_data.run(run)
         labels += [] if found.empty else [str(found.iloc[0]["job_id"])]
@@ -26,7 +35,7 @@ def of_link(parameters: Mapping[str, Sequence[str]]) -> str:
 
 
 def of_jobs(jobs: Iterable[str]) -> str:
-    """Return `of_link` for studies by their jobs' ids; unknown ones are left out."""
+    """Return `of_view` for studies by their jobs' ids; unknown ones are left out."""
     try:
         frames = [published_data.results(job) for job in dict.fromkeys(jobs)]
     except UserError:

@@ -82,8 +82,8 @@ def _percentiles(evidence: Evidence) -> Answer:
     if not weak or not requests:
         return None
     return Fired(
-        f"{requests} answered requests leave fewer than {BEYOND} beyond {', '.join(f'p{q}' for q in weak)}: "
-        f"{'they say' if len(weak) > 1 else 'it says'} little about other runs."
+        f"{requests} answered requests are too few for {', '.join(f'p{q}' for q in weak)}: fewer than {BEYOND} lie "
+        "beyond."
     )
 
 

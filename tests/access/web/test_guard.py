@@ -247,7 +247,7 @@ def test_a_link_is_looked_at_any_number_of_times_and_used_once(lab: Lab) -> None
     fields = {"password": PASSWORD, "again": PASSWORD}
     assert lab.ask(link, "POST", data=fields)[0] == 303
     for answer in (lab.ask(link), lab.ask(link, "POST", data=fields), lab.ask("/login/link/made-up")):
-        assert (answer[0], "This link was used or has ended" in answer[2]) == (404, True)
+        assert (answer[0], "This link was already used or has expired" in answer[2]) == (404, True)
 
 
 def _cookie_name(lab: Lab) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.captures import captures
-from jobs.engines.checks import arm_problems, flag_problems, sampling_problems, tuning_problems
+from jobs.engines.checks import arm_problems, flag_problems, sampling_problems, study_problems, tuning_problems
 from jobs.engines.kind import FlagType
 from lab.study import Arm, Sampling, Speculation, Study, Tune
 from tests.lab.studies import study
@@ -139,6 +139,20 @@ def test_a_tuning_is_refused_where_the_engine_cannot_do_it() -> None:
     assert "set schedule = false" in by_field_of("sglang")["tune.schedule"]
     assert by_field_of("sglang", schedule=False) == {}
     assert "cannot be tuned" in by_field_of("endpoint")["tune"]
+
+
+def test_settings_of_a_running_server_are_refused_in_words_of_its_own() -> None:
+    has = Capabilities(engine="endpoint", kind="endpoint", version=None, methods=(), flags=None, gpus=())
+    server = {"base_url": "http://127.0.0.1:8000"}
+    arms = [{"name": name, "engine": "endpoint", "server": server} for name in ("ours", "theirs")]
+    flagged = study(arms=[{**arms[0], "flags": {"x": 1}}, arms[1]], engine_flags={"enforce_eager": True})
+    refused = "engine flags do not apply to a running server: clear them"
+    assert study_problems(flagged, flagged.arms[0], "arms[0]", has) == [
+        ("engine_flags", refused),
+        ("arms[0].flags", refused),
+    ]
+    mixed = study(arms=[arms[0], {"name": "started"}], engine_flags={"enforce_eager": True})
+    assert study_problems(mixed, mixed.arms[0], "arms[0]", has) == []
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,13 @@ ANSWERS = {
     "lab/broken": (500, ""),
 }
 ASK = """
-from jobs.engines.models import check_hub_model
+from jobs.engines.models import check_hub_model, is_unanswered
 from lab.errors import UserError
 for name in {names!r}:
     try:
         check_hub_model(name)
         check_hub_model(name)  # remembered
-        print(name, "passes")
+        print(name, "passes, unchecked" if is_unanswered(name) else "passes")
     except UserError as refused:
         print(refused)
 """
@@ -72,8 +72,8 @@ def answers(home: Path, hub: str, **more: str) -> list[str]:
 
 def test_only_a_model_that_the_hub_lacks_is_refused(tmp_path: Path, hub: str) -> None:
     there, gated, none, hidden, broken = answers(tmp_path, hub, HF_HUB_OFFLINE="0")
-    assert [there, gated, broken] == ["lab/there passes", "lab/gated passes", "lab/broken passes"]
+    assert [there, gated, broken] == ["lab/there passes", "lab/gated passes", "lab/broken passes, unchecked"]
     assert none.startswith("the model hub has no model 'lab/none' that may be read from here: correct the name")
     assert hidden.startswith("the model hub has no model 'lab/hidden'")
     assert Hub.asked.count("lab/none") == 1
-    assert answers(tmp_path, hub, HF_HUB_OFFLINE="1") == [f"{name} passes" for name in ANSWERS]
+    assert answers(tmp_path, hub, HF_HUB_OFFLINE="1") == [f"{name} passes, unchecked" for name in ANSWERS]

@@ -139,8 +139,8 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
             ),
             (
                 (
-                    "2.62 tokens a round would allow up to 2.62 times if drafting were free; the rest went "
-                    "into drafting and verifying, as if each drafted token cost 0.34 of a target step"
+                    "2.62 tokens per round cap the speed-up at 2.62×; drafting and verifying cost the rest, about "
+                    "0.34 target steps per drafted token"
                 ),
                 "expected",
                 OURS,
@@ -185,8 +185,8 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
             ),
             (
                 (
-                    "1.50 tokens a round would allow up to 1.50 times if drafting were free; the rest went "
-                    "into drafting and verifying, as if each drafted token cost 0.12 of a target step"
+                    "1.50 tokens per round cap the speed-up at 1.50×; drafting and verifying cost the rest, about "
+                    "0.12 target steps per drafted token"
                 ),
                 "expected",
                 OURS,

@@ -90,7 +90,7 @@ def test_a_workload_is_told_in_one_sentence(pairs: Sequence[JudgedPair], expecte
 
 def test_imported_prompts_have_no_name() -> None:
     said = lines_of(judged("E", 1, "faster", FAST, workload=""))
-    assert said[0] == "Throughput at concurrency 1: 42 % higher (95 % CI 31 to 54 %), E."
+    assert said[0] == "Throughput at concurrency 1: 42 % higher (strict 95 % CI 31 to 54 %), E."
     assert said[1] == "Enable E at concurrency 1: 1.42× [1.31, 1.54]."
 
 
@@ -100,7 +100,9 @@ def test_the_headline_has_the_greatest_lower_bound_of_the_strict_reading() -> No
     answer = of(lucky, judged("E", 1, "faster", FAST), unsure)
     assert answer.headline is not None
     assert answer.headline.arm == "E"
-    assert sentences(answer).headline.startswith("Throughput at concurrency 1: 42 % higher (95 % CI 31 to 54 %), E on ")
+    assert sentences(answer).headline.startswith(
+        "Throughput at concurrency 1: 42 % higher (strict 95 % CI 31 to 54 %), E on "
+    )
     assert sentences(answer).reading.startswith("The first line of a metric is strict: ")
 
 
@@ -121,7 +123,9 @@ def test_latencies_and_costs_are_better_where_they_are_lower() -> None:
     answer = of(quick, slower, metric="ttft_p50_ms")
     assert answer.choices[0].arms == ("E",)
     assert answer.headline == quick
-    assert sentences(answer).headline.startswith("Median TTFT at concurrency 1: 30 % lower (95 % CI 25 to 35 %), E")
+    assert sentences(answer).headline.startswith(
+        "Median TTFT at concurrency 1: 30 % lower (strict 95 % CI 25 to 35 %), E"
+    )
 
 
 def test_arms_that_do_not_speculate_are_not_told_to_leave_speculation_off() -> None:
@@ -233,7 +237,7 @@ def test_an_interval_is_written_as_far_as_it_is_known() -> None:
 
 def test_the_lines_of_an_answer_are_only_those_that_say_something() -> None:
     assert lines_of(judged("E", 1, "faster", FAST)) == [
-        "Throughput at concurrency 1: 42 % higher (95 % CI 31 to 54 %), E on code.",
+        "Throughput at concurrency 1: 42 % higher (strict 95 % CI 31 to 54 %), E on code.",
         "On code: enable E at concurrency 1: 1.42× [1.31, 1.54].",
         READING,
     ]

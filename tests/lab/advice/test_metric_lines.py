@@ -24,11 +24,11 @@ OPEN = judged("E", 4, "inconclusive", (0.9, 0.7, 1.1), metric=TPOT)
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (of(QUICK), "Median TPOT at concurrency 1: 57 % lower (95 % CI 15 to 78 %), E on code."),
+        (of(QUICK), "Median TPOT at concurrency 1: 57 % lower (strict 95 % CI 15 to 78 %), E on code."),
         (
             of(QUICK, OPEN, judged("E", 16, "slower", (1.2, 1.1, 1.3), metric=TPOT)),
-            ("Median TPOT at concurrency 1: 57 % lower (95 % CI 15 to 78 %), E on code. 1 of 3 comparisons better, "
-            "1 worse, 1 inconclusive."),
+            ("Median TPOT at concurrency 1: 57 % lower (strict 95 % CI 15 to 78 %), E on code. 1 of 3 comparisons "
+            "better, 1 worse, 1 inconclusive."),
         ),
         (
             of(judged("E", 1, "faster", (0.43, 0.22, 0.85), metric=TPOT, strict="inconclusive")),
@@ -52,7 +52,8 @@ OPEN = judged("E", 4, "inconclusive", (0.9, 0.7, 1.1), metric=TPOT)
         (
             of(judged("E", 4, "faster", (2.1, 1.9, 2.3), workload="", load="burst"),
                judged("E", 4, "slower", (0.9, 0.8, 0.95), workload="", load="steady"), metric="output_tok_per_s"),
-            "Throughput under burst: 2.10 times as high (95 % CI 1.90 to 2.30), E. 1 of 2 comparisons better, 1 worse.",
+            ("Throughput under burst: 2.10 times as high (strict 95 % CI 1.90 to 2.30), E. 1 of 2 comparisons better, "
+            "1 worse."),
         ),
     ],
 )  # fmt: skip

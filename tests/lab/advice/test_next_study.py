@@ -47,13 +47,34 @@ def test_only_inconclusive_cells_are_measured_again_with_the_repeats_they_need()
          f"{IF_ALIKE}")),
         ([None], ("1 of 2 comparisons is inconclusive. A follow-up of 3 repeats with 4 times the prompts is the next "
          "step, as repeats alone would not decide it.")),
-        ([700], ("1 of 2 comparisons is inconclusive. A follow-up of 20 repeats with 8 times the prompts would still "
-         "not decide it.")),
+        ([700], ("1 of 2 comparisons is inconclusive, and even 20 repeats with 8 times the prompts would not decide "
+         "it.")),
+        ([700, 800], ("2 of 3 comparisons are inconclusive, and even 20 repeats with 8 times the prompts would not "
+         "decide any of them.")),
+        ([None, 36, 1, 159], ("4 of 5 comparisons are inconclusive. A follow-up of 4 repeats would decide 1 of them"
+         f"{IF_ALIKE}")),
+        ([None, 36, 40, 159], ("4 of 5 comparisons are inconclusive. A follow-up of 20 repeats with 3 times the "
+         f"prompts would decide 2 of them{IF_ALIKE}")),
     ],
 )  # fmt: skip
 def test_the_sentence_says_what_to_measure_and_what_that_decides(needed: list[int | None], expected: str) -> None:
     inconclusive = [judged("E", 2**place, "inconclusive", more=more) for place, more in enumerate(needed)]
     assert sentence(of(*inconclusive, judged("E", 64, "faster"))) == expected
+
+
+def test_a_follow_up_measures_only_the_comparisons_that_it_would_decide() -> None:
+    loads = [{"max_concurrency": streams, "num_prompts": 8} for streams in (1, 4, 8)]
+    needed = {1: 1, 4: 700, 8: None}
+    found = of(
+        *(
+            judged("draft", streams, "inconclusive", workload=WORKLOAD, load=f"c{streams}-n8", more=more)
+            for streams, more in needed.items()
+        )
+    )
+    proposed = next_study(study(loads=loads), found)
+    assert "would decide 1 of them" in sentence(found)
+    assert proposed is not None
+    assert ([load.name for load in proposed.loads], proposed.repeats) == (["c1-n8"], 4)
 
 
 def test_what_only_engine_starts_would_decide_is_measured_on_more_of_them() -> None:
@@ -95,7 +116,9 @@ def test_sentence_and_study_name_the_same_repeats_and_prompts(needed: list[int |
     ]
     found, plan = of(*pairs), follow_up(of(*pairs))
     proposed = next_study(study(), found)
-    assert plan is not None
+    if plan is None:
+        assert (proposed, "A follow-up" in sentence(found)) == (None, False)
+        return
     assert proposed is not None
     assert f"A follow-up of {plan.what} " in sentence(found)
     assert plan.what.startswith(f"{proposed.repeats} repeats")

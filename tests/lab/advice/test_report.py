@@ -97,8 +97,8 @@ def test_a_report_is_whole() -> None:
         == """\
 ## a, b: output throughput against no draft
 
-**Throughput at concurrency 1: 40 % higher (95 % CI 30 to 50 %), draft on code. 1 of 5 comparisons better, 1 worse, \
-1 no different, 2 inconclusive.**
+**Throughput at concurrency 1: 40 % higher (strict 95 % CI 30 to 50 %), draft on code. 1 of 5 comparisons better, 1 \
+worse, 1 no different, 2 inconclusive.**
 
 - On code: enable draft at concurrency 1: 1.40× [1.30, 1.50] (head is inconclusive there).
 - On prose: inconclusive at concurrency 4.

@@ -115,6 +115,18 @@ def test_prospects_hold_the_study_one_start_more_and_the_best_plan() -> None:
     assert figures(shared.best) == (Size(8, 1), 5.25, 960.0)
 
 
+def test_a_forecast_from_other_targets_is_called_rough() -> None:
+    one = study(repeats=2)
+    scatter = known(start=0.01, run=0.01)
+    own = prospects(one, scatter, lambda _size: 60.0)
+    others = prospects(one, scatter, lambda _size: 60.0, of_other_targets=True)
+    assert own is not None
+    assert others is not None
+    assert (own.is_rough, "rough" in own.basis) == (False, False)
+    assert others.is_rough
+    assert others.basis.startswith("a rough guess, if ratios and their scatter are like those of 3 cells of other")
+
+
 def test_more_starts_and_less_scatter_decide_more() -> None:
     by_starts = [decided_share(Table(12, 1, starts, 0.003, (0.0, 0.1, 0.2))) for starts in (1, 2, 3, 5, 8)]
     assert by_starts[0] == 0

@@ -107,7 +107,7 @@ SENTENCES: tuple[Case, ...] = (
     ),
     (
         "few_requests",
-        "499 answered requests leave fewer than 5 beyond p99: it says little about other runs.",
+        "499 answered requests are too few for p99: fewer than 5 lie beyond.",
         lambda: few(499),
         {},
     ),

@@ -578,7 +578,7 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
     (
         "few_requests",
         "note",
-        "16 answered requests leave fewer than 5 beyond p90, p95, p99: they say little about other runs.",
+        "16 answered requests are too few for p90, p95, p99: fewer than 5 lie beyond.",
         lambda: one_stream(0.05),
     ),
     (

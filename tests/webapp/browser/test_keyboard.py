@@ -92,6 +92,25 @@ def test_a_study_is_filled_in_and_submitted_by_keyboard(server: Server, page: Pa
     assert [workload.category for workload in job.study.workloads] == ["prose", "repeat"]
 
 
+def test_submit_is_reached_by_a_few_presses_and_help_names_its_field(server: Server, page: Page) -> None:
+    begin(page, f"{server.url}/submit", "Submit a study")
+    to_arms = tab_to(page, "Skip the arms")
+    page.keyboard.press("Enter")
+    passed = [*to_arms, *tab_to(page, "Skip the loads")]
+    page.keyboard.press("Enter")
+    passed += tab_to(page, "Submit study")
+    assert len(passed) <= 40, passed
+    assert not any(name.startswith("Help") for name in passed)
+    names = page.locator("[data-testid=stTooltipHoverTarget] > button").evaluate_all("all => all.map(b => b.ariaLabel)")
+    assert "Help for Draft model" in names
+    assert not {"Help", None, ""} & {*names}
+    page.get_by_role("combobox", name="Method").first.focus()
+    page.keyboard.press("F1")
+    page.get_by_role("tooltip").wait_for()
+    page.keyboard.press("Escape")
+    assert page.evaluate(_FOCUSED) == "Method"
+
+
 def test_explore_is_changed_and_left_by_keyboard(server: Server, page: Page) -> None:
     job_id = measure_study(server.settings, three_arms(name="by keyboard"))
     begin(page, f"{server.url}/explore?job={job_id}", "Explore")

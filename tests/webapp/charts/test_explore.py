@@ -103,6 +103,15 @@ def test_a_line_joins_means_and_each_run_is_a_clickable_point() -> None:
     assert points["encoding"]["y"]["title"] == "Output throughput (tok/s)"
 
 
+@pytest.mark.parametrize(("low", "scale"), [(0.5, "log"), (0.0, None)])
+def test_a_speed_up_is_logarithmic_as_elsewhere_unless_its_axis_has_zero(low: float, scale: str | None) -> None:
+    table = axes.with_series(runs.numbers(rows(speedup=1.5), CONCURRENCY, axes.SPEEDUP), ARM)
+    scene = replace(drawn()[1], y=axes.SPEEDUP, y_domain=(low, 2.0))
+    spec = runs.line(table, scene).to_dict()
+    points = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "point")
+    assert points["encoding"]["y"]["scale"].get("type") == scale
+
+
 def test_a_mean_has_an_interval_and_a_single_run_has_none() -> None:
     table, _ = drawn()
     means = runs.means(table)

@@ -174,6 +174,13 @@ def test_a_form_that_says_too_little_names_each_field() -> None:
     assert entered.per_hour == pytest.approx(1.0)
 
 
+def test_the_address_names_the_study_even_without_a_price(open_page: OpenPage) -> None:
+    app = open_page("cost")
+    assert "No price is recorded" in words(app)
+    assert app.query_params["job"]
+    assert open_page("cost", price="much").query_params["job"]
+
+
 def test_a_typed_price_can_be_kept_in_the_book(open_page: OpenPage) -> None:
     assert "Keep this price" not in [button.label for button in open_page("cost").button]
     app = click(open_page("cost", price="2.5"), "Keep this price")
@@ -223,6 +230,9 @@ def test_axes_hold_every_point_interval_and_zero() -> None:
     low, high = cost.saving_domain(rows(saved, 0.99))
     assert low < -0.1
     assert high > 0.4
+    wide = [replace(saved[0], saving_low=-6.0), replace(saved[0], saving=-1.5, saving_low=-6.0)]
+    assert -1.2 < cost.saving_domain(rows(wide[:1], 0.99))[0] < -1.0  # not pressed together by one interval
+    assert cost.saving_domain(rows(wide, 0.99))[0] < -1.5
     alone = rows([replace(COST, saving=0.2)], 0.99)
     low, high = cost.saving_domain(alone)
     assert low < 0

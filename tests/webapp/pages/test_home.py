@@ -49,7 +49,7 @@ def test_the_page_shows_the_newest_answer_what_runs_and_what_failed(open_page: O
     for sentence in ("on its way", "3 min 20 s", "112 tok/s"):
         assert sentence in shown
     assert re.search(
-        r"\*\*Throughput at concurrency 1:\*\* 4\d(\.\d)? % higher \(95 % CI \S+ to \S+ %\), draft on ", shown
+        r"\*\*Throughput at concurrency 1:\*\* 4\d(\.\d)? % higher \(strict 95 % CI \S+ to \S+ %\), draft on ", shown
     )
     assert f"[three times](results?job={done})" in shown
     assert "No hourly price for this hardware, so no cost: [set one on Cost](cost)." in shown

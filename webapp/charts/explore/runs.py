@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lab.comparison.spread import student
 from lab.metrics.histogram import Counts, cumulative, quantile
 from lab.metrics.number_format import bounds, is_too_wide, number
-from webapp.charts.axes import SHORT, share_axis
+from webapp.charts.axes import SHORT, ratio_axis, share_axis
 from webapp.charts.explore.axes import Axis, dash_scale, natural
 from webapp.charts.marks import colour, number_tooltip, reference, shape, tips, whiskers, with_written
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale
@@ -120,7 +120,10 @@ def with_whiskers(
 
 def line(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     """Draw lines. `rows`: of `numbers` with `series`. The series are side by side at each x."""
-    base = alt.Chart(_dodged(means(rows), scene)).encode(x=_x_of_runs(scene), color=colour(scene.styles, "series"))
+    of_runs = means(rows)
+    if scene.y_domain is not None and _is_logarithmic(scene):
+        of_runs = of_runs.assign(low=of_runs["low"].clip(lower=scene.y_domain[0]))
+    base = alt.Chart(_dodged(of_runs, scene)).encode(x=_x_of_runs(scene), color=colour(scene.styles, "series"))
     dash = alt.StrokeDash("series:N", scale=dash_scale(scene.styles), legend=None)
     known = base.transform_filter("isValid(datum.low)")
     layers = [
@@ -239,7 +242,14 @@ def _ordinal_x(scene: Scene, scale: alt.Scale) -> alt.X:
 def _y(scene: Scene) -> alt.Y:
     if scene.y.kind != "number":
         return alt.Y("y:O", title=scene.y.title)
+    if scene.y_domain is not None and _is_logarithmic(scene):
+        return ratio_axis("y", scene.y.title, scene.y_domain)
     return alt.Y("y:Q", title=scene.y.title, scale=_scale(scene.y_domain), axis=alt.Axis(labelExpr=SHORT))
+
+
+def _is_logarithmic(scene: Scene) -> bool:
+    """Return whether ratios are drawn, as on the other pages; bars begin at zero."""
+    return scene.y.unit == "×" and scene.y_domain is not None and scene.y_domain[0] > 0
 
 
 def _scale(domain: tuple[float, float] | None) -> alt.Scale:

@@ -32,7 +32,8 @@ _READING_HELP = (
     "none is (for a public claim). The intervals are corrected in the same way."
 )
 #: The choices in a row, and the width in pixels that each needs.
-_CHOICES, _CHOICE_WIDTH = 6, 130
+#: Choices, and how many side by side: in six columns the names of metrics would be cut.
+_CHOICES, _CHOICES_A_ROW, _CHOICE_WIDTH = 6, 3, 160
 
 
 def show_page() -> None:
@@ -74,7 +75,7 @@ def show_page() -> None:
 
 def _choose(job_id: str) -> Selection:
     """Choose baseline, candidates, metric and other studies. Raises UserError where nothing can be compared."""
-    with st.grid(_CHOICES, gap="small", min_column_width=_CHOICE_WIDTH) as grid:
+    with st.grid(_CHOICES_A_ROW, gap="small", min_column_width=_CHOICE_WIDTH) as grid:
         candidates, baseline, metric, readings, rows, others = (grid.cell() for _ in range(_CHOICES))
     with others:
         across.choose_others(job_id)

@@ -46,8 +46,10 @@ def show_page() -> None:
         study_picker.show_empty_state()
         with show_user_errors():
             parameters = choose()
-            selection = parse(parameters)
-            costs, view, mode = arm_costs(selection), View("cost", parameters), colour_mode()
+            costs = None if parameters is None else arm_costs(parse(parameters))
+            if parameters is None or costs is None:
+                return  # not by st.stop, after which the URL would not name the study
+            selection, view, mode = parse(parameters), View("cost", parameters), colour_mode()
             if costs:
                 _show_price(costs, selection)
                 slo, cheapest_arms = cost_data.slo(selection.job_id), cheapest(costs, selection.least_share)
@@ -78,10 +80,10 @@ def _show_price(costs: Sequence[ArmCost], selection: Selection) -> None:
             )
 
 
-def choose() -> dict[str, Sequence[str]]:
+def choose() -> dict[str, Sequence[str]] | None:
     """Choose study, kind of cost, share of requests within the SLO, price and utilisation, as parameters of the link.
 
-    A value that is not a number is reported below its field, and the page ends there.
+    None if a value is not a number, which is reported below its field.
     """
     job_id = study_picker.chosen_study()
     with st.grid(4, min_column_width=_MIN_FIELD_WIDTH, gap="small"):
@@ -107,7 +109,7 @@ def choose() -> dict[str, Sequence[str]]:
         is_valid &= _is_valid(lambda: utilisation_of(utilisation))
     url_widgets.report_missing(url_params.PER, url_params.SLO_SHARE)
     if not is_valid:
-        st.stop()
+        return None
     keys = (url_params.JOB, url_params.PER, url_params.SLO_SHARE, url_params.PRICE, url_params.UTILISATION)
     values = zip(keys, (job_id, measure, share, price, utilisation), strict=True)
     return {param.key: (value,) for param, value in values if value}
@@ -122,8 +124,8 @@ def _is_valid(read: Callable[[], object]) -> bool:
     return True
 
 
-def arm_costs(selection: Selection) -> list[ArmCost]:
-    """Return the costs; if a price is missing, say how to add it and end the page."""
+def arm_costs(selection: Selection) -> list[ArmCost] | None:
+    """Return the costs; None if a price is missing, and how to add it."""
     try:
         return cost_data.costs(selection.job_id, selection.price, selection.utilisation)
     except UnknownPriceError as error:
@@ -134,7 +136,7 @@ def arm_costs(selection: Selection) -> list[ArmCost]:
             f"above to use it for this view only, {rest}, from that day or earlier.",
             icon=":material/payments:",
         )
-        st.stop()
+        return None
 
 
 def show_tables(selection: Selection, costs: Sequence[ArmCost], view: View) -> None:

@@ -98,7 +98,7 @@ def _show_dashboard(dashboard: Dashboard) -> None:
                 icon=":material/keep:",
             )
     mode = colour_mode()
-    show(render_pins.render(shown, mode, st.context.url or ""), mode, is_edited=is_edited)
+    show(render_pins.render(shown, mode, st.context.url or ""), mode, values, is_edited=is_edited)
     if st.session_state.get(_LIVE) or is_full:
         follow(published_data.publication())
 
@@ -250,14 +250,14 @@ def _show_new() -> None:
         )
 
 
-def show(cards: Sequence[RenderedPin], mode: Mode, *, is_edited: bool) -> None:
+def show(cards: Sequence[RenderedPin], mode: Mode, values: variables.Values, *, is_edited: bool) -> None:
     """Show two cards per row; a wide figure takes a whole row."""
     if not cards:
         return
     with st.grid(_COLUMNS, min_column_width=_LEAST_WIDTH) as grid:
         for position, card in enumerate(cards):
             with grid.cell(column_span="all" if card.is_wide else 1):
-                _show_card(card, mode)
+                _show_card(card, mode, values)
                 if is_edited:
                     _show_controls(cards, position)
     if is_edited:
@@ -274,7 +274,7 @@ def _arrange(change: arranging.Arranged) -> None:
         pins.move(engine, change.pin_id, change.before, actor=actor)
 
 
-def _show_card(card: RenderedPin, mode: Mode) -> None:
+def _show_card(card: RenderedPin, mode: Mode, values: variables.Values) -> None:
     with st.container(border=True, height="stretch", gap="xsmall", key=f"card-{card.pin.pin_id}"):
         with st.container(horizontal=True, wrap=False, horizontal_alignment="distribute", vertical_alignment="center"):
             note = f" :gray[({literal(card.about.note)})]" if card.about.note else ""
@@ -287,7 +287,7 @@ def _show_card(card: RenderedPin, mode: Mode) -> None:
             st.markdown(literal(card.pin.text))
         if card.pin.shown.page != pins.TEXT:
             _show_figure(card, mode)
-            _show_foot(card)
+            _show_foot(card, values)
 
 
 def _show_figure(card: RenderedPin, mode: Mode) -> None:
@@ -302,8 +302,10 @@ def _show_figure(card: RenderedPin, mode: Mode) -> None:
         )
 
 
-def _show_foot(card: RenderedPin) -> None:
+def _show_foot(card: RenderedPin, values: variables.Values) -> None:
     as_of = card.pin.shown.as_of
+    if ignored := variables.ignored(card.pin, values):
+        st.caption(f":material/info: {ignored}")
     if card.about.subject:
         st.caption(literal(card.about.subject))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):

@@ -83,7 +83,8 @@ def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
         problem = figures if isinstance(figures, str) else "" if figure else _GONE
         title = pin.title or (shown.page.capitalize() if figure is None else figure.title)
         note = "" if figure is None else figure.note
-        link, subject = urljoin(base_url, view_of(pin).link), provenance.of_link(shown.parameters)
+        link = urljoin(base_url, view_of(pin).link)
+        subject = provenance.of_view(shown.parameters, None if figure is None else figure.rows)
         about = About(title, note, SOURCE, published_data.published_at(), link, subject)
     return RenderedPin(pin, figure, problem, about)
 

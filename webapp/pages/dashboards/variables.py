@@ -51,6 +51,19 @@ def applied(pins: Sequence[Pin], values: Values) -> list[Pin]:
     return [replace(pin, shown=replace(pin.shown, parameters=_parameters(pin, values))) for pin in pins]
 
 
+def ignored(pin: Pin, values: Values) -> str:
+    """Return a sentence that names the chosen variables which a card cannot follow; empty if it follows all."""
+    names = [param.noun for param in (FOR_STUDY, FOR_METRIC, FOR_LOAD) if not _follows(pin, param.key, values)]
+    return f"Not of the {' and '.join(names)} chosen above: this card shows what was pinned." if names else ""
+
+
+def _follows(pin: Pin, variable: str, values: Values) -> bool:
+    if variable not in values:
+        return True
+    parameters = _parameters(pin, {variable: values[variable]})
+    return any(parameters.get(key) == (values[variable],) for key in _STANDS_FOR[variable])
+
+
 def _parameters(pin: Pin, values: Values) -> Mapping[str, Sequence[str]]:
     parameters = dict(pin.shown.parameters)
     for variable, value in values.items():

@@ -31,7 +31,10 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     """Draw the newest answers; no figure before the first. Raises UserError without a warehouse."""
     of_cost = url_params.first(parameters, url_params.YIELD, YIELDS[0]) == "Cost"
     headlines = tables.read_headlines()
-    rows = [_rows(headline.job_id, of_cost=of_cost).assign(target=headline.target) for headline in headlines]
+    rows = [
+        _rows(headline.job_id, of_cost=of_cost).assign(target=headline.target, job_id=headline.job_id)
+        for headline in headlines
+    ]
     frame = pd.concat(rows) if rows else pd.DataFrame()
     if frame.empty:
         return []

@@ -14,6 +14,7 @@ from jobs.presets import load_preset
 from jobs.worker_registry import WorkerInfo
 from lab.errors import StudyError
 from lab.roles import Change
+from lab.study.duration import rough_duration
 from warehouse.queries.comparing.headlines import Headline
 from webapp.pages.home import figures, tables
 from webapp.pages.jobs import sections as jobs_sections
@@ -22,7 +23,7 @@ from webapp.pages.submit.form_options import DEMO
 from webapp.shared import published_data, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
-from webapp.shared.text import count, duration, literal, moment
+from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import JOB, View, page_file
 from webapp.shared.verdicts import answers
 
@@ -97,7 +98,7 @@ def _show_demo(workers: Sequence[WorkerInfo]) -> None:
     takes = published_data.forecast(study)
     st.markdown(
         f"{count(len(study.arms), 'arm')} on the small reference model that is included: "
-        f"{count(takes.runs, 'run')}, about {duration(takes.wall_s)}, no GPU needed."
+        f"{count(takes.runs, 'run')}, about {rough_duration(takes.wall_s)}, no GPU needed."
     )
     if all(worker.is_away() for worker in workers):
         st.caption(

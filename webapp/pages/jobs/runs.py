@@ -58,11 +58,12 @@ def _show(engine: sa.Engine, job_id: str) -> None:
             alt="The runs of this job that have ended, the last one first",
             placeholder="",
         )
-    st.caption(counts_sentence(job, len(counted)))
+    compares = not counted.empty and any(ratio is not None for ratio in running_ratios(counted))
+    st.caption(counts_sentence(job, len(counted), compares=compares))
 
 
-def counts_sentence(job: Job, listed: int) -> str:
-    """Say how many runs have ended, and how many of them are still to be published."""
+def counts_sentence(job: Job, listed: int, *, compares: bool) -> str:
+    """Say how many runs have ended and how many are still to be published; and what the ratio is, if there is one."""
     ended = max(listed, 0 if job.progress is None else job.progress.runs_done)
     if not ended:
         return "No run has ended yet. Each appears here when it ends."
@@ -70,7 +71,8 @@ def counts_sentence(job: Job, listed: int) -> str:
     waiting = ended - listed
     if waiting:
         sentence += f"; {waiting} of them will be listed when the ingester has published it"
-    return f"{sentence}. The ratio so far is a running geometric mean over the repeats; see Results for the verdict."
+    ratio = " The ratio so far is a running geometric mean over the repeats; see Results for the verdict."
+    return f"{sentence}.{ratio if compares else ''}"
 
 
 def table(runs: pd.DataFrame) -> pd.DataFrame:

@@ -170,6 +170,7 @@ def _show_history() -> None:
 def _save() -> None:
     name, view_id = st.session_state[_NAME].strip(), state.save(state.current())
     saved_views.name_view(published_data.engine(), PAGE, name, view_id, actor=visitor.actor())
+    st.toast(f"Saved as {literal(name)}", icon=":material/bookmark_added:")
     st.session_state[_NAMED] = st.session_state[_NAME].strip()
     st.session_state[_NAME] = ""
 

@@ -43,6 +43,8 @@ _BASELINE = "arms-baseline"
 #: Stands for the number of whichever row has no speculation.
 _DEFAULT_BASELINE = -1
 _AREA_HEIGHT = 96
+#: The letters of a draft model's name that its field shows.
+_SHOWN_LETTERS = 26
 #: Numbers of tokens that new arms get, in order of preference.
 FIRST_K = 3
 _NEXT_K = (FIRST_K, 5, 1, 2, 4, 6, 7, 8)
@@ -55,11 +57,13 @@ _TYPED: Mapping[Any, tuple[Callable[[str], Any], str]] = {
 }
 
 
-def edit(problems: Sequence[ShownProblem], target: str) -> tuple[Row, ...]:
+def edit(problems: Sequence[ShownProblem], target: str, engine_flags: str) -> tuple[Row, ...]:
     with st.container(border=True, gap="xsmall"):
         head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
         head.markdown("**Arms** :gray[– ways to serve the target]", width="content")
+        inputs.show_skip("arms", "Skip the arms", to="workloads")
         rows = inputs.edit_rows("arms", _COLUMNS, _row, problems)
+        _show_clear(rows, engine_flags)
         with head:
             baseline = _baseline({number: row["name"] for number, row in rows.items()})
         arms = list(rows.values())
@@ -71,6 +75,21 @@ def edit(problems: Sequence[ShownProblem], target: str) -> tuple[Row, ...]:
             _show_known(engine, [draft for draft in known_drafts(target) if draft.method in methods])
         inputs.show_problems(problems, inputs.anchor("arms"))
     return tuple(row | {"baseline": number == baseline} for number, row in rows.items())
+
+
+def _show_clear(rows: Mapping[int, Row], engine_flags: str) -> None:
+    """Draw a button that clears the settings which a running server cannot be given, if there are any."""
+    running = {number: row for number, row in rows.items() if form_options.is_endpoint(row["engine"])}
+    fields = [f"arms-{number}-{path}" for number, row in running.items() for path in _TEXTS if row.get(path)]
+    fields += ["engine_flags"] if engine_flags and len(running) == len(rows) else []
+
+    def clear() -> None:
+        for field in fields:
+            st.session_state[inputs.key(field)] = ""
+
+    if fields:
+        label = "Clear what does not apply to a running server"
+        st.button(label, icon=":material/ink_eraser:", key="clear-of-started", on_click=clear)
 
 
 def _show_known(engine: str, drafts: Sequence[KnownDraft]) -> None:
@@ -296,12 +315,16 @@ def _show_copy_button(fields: Fields, copy: Row) -> None:
 
 
 def details_summary(row: Row) -> str:
-    """Summarise the row's closed details: flags in full if they are short, the rest counted."""
+    """Summarise the row's closed details: flags in full if they are short, the rest counted; before them the draft
+    model, if its name is longer than its field.
+    """
     flags, variables, settings = (
         len((row.get(path) or "").splitlines()) for path in ("flags", "environment", "config")
     )
     listed = ", ".join((row.get("flags") or "").splitlines())
+    model = row.get(_MODEL) or ""
     parts = [
+        model if len(model) > _SHOWN_LETTERS else "",
         listed if len(listed) <= 90 else count(flags, "flag"),
         f"configuration file of {count(settings, 'line')}" if settings else "",
         count(variables, "variable") if variables else "",

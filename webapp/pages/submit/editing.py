@@ -20,7 +20,7 @@ from lab.study import Study
 from lab.study.parsing import study_from_toml
 from warehouse.app_db import drafts
 from webapp.pages.submit import arms, inputs, study_fields
-from webapp.pages.submit.inputs import ShownProblem
+from webapp.pages.submit.inputs import Fields, ShownProblem
 from webapp.pages.submit.values import FIELDS, TABLES, FormValues, Problem, Row, from_study, to_toml
 from webapp.shared import published_data
 from webapp.shared.url_params import EDITS
@@ -101,7 +101,7 @@ def edit_form(problems: Sequence[ShownProblem]) -> FormValues:
         _fill(_current())
     initial: Row = st.session_state[_INITIAL]
     fields = study_fields.edit_first(initial, problems)
-    arm_rows = arms.edit(problems, str(fields["target"]))
+    arm_rows = arms.edit(problems, str(fields["target"]), Fields(Study, initial).value("engine_flags") or "")
     with st.grid(2, min_column_width=_MIN_WIDTH, gap="small"):
         workloads = study_fields.edit_workloads(problems)
         loads = study_fields.edit_loads(problems)

@@ -14,11 +14,12 @@ from jobs.known_models import advice
 from jobs.table import MAX_PRIORITY
 from lab.roles import Change
 from lab.study import Study
+from lab.study.duration import rough_duration
 from lab.study.plan import repeats_of_a_launch
-from webapp.pages.submit import form_options
+from webapp.pages.submit import form_options, inputs
 from webapp.pages.submit.inputs import ShownProblem
 from webapp.shared import published_data, url_params
-from webapp.shared.text import count, duration, literal
+from webapp.shared.text import count, literal
 from webapp.shared.url_params import page_file
 
 #: Problems listed; the others are only counted.
@@ -44,6 +45,7 @@ def show(study: Study | None, problems: Sequence[ShownProblem], submit: Submit) 
     receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
     is_submitted = study is not None and receipt.get("digest") == study.digest()
     with st.bottom, st.container(key="submit-footer", gap="xsmall"):
+        inputs.show_skip("submit", "Back to the form", to="form")
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             with st.container(gap="xxsmall", width="stretch"):
                 _show_plan(study)
@@ -67,12 +69,13 @@ def _show_plan(study: Study | None) -> None:
         f"**{most}{count(forecast.launches, 'engine start')}**",
         f"**{most}{count(forecast.runs, 'run')}**",
         f"{most}{count(forecast.requests, 'request')}",
-        f"about **{duration(forecast.wall_s)}**",
+        f"about **{rough_duration(forecast.wall_s)}**",
     ]
     prospects = published_data.verdicts_forecast(study)
     decided = ""
     if prospects is not None:
-        parts.append(f"**{prospects.as_is.decided:.0f} of {prospects.cells}** comparisons probably decided")
+        how = "roughly" if prospects.is_rough else "probably"
+        parts.append(f"**{prospects.as_is.decided:.0f} of {prospects.cells}** comparisons {how} decided")
         decided = f" Verdicts: {prospects.sentence}, {prospects.basis}. {prospects.advice}".rstrip()
     st.markdown(" · ".join(parts), help=_counting(study))
     st.caption(literal(f"Time: {forecast.basis}.{decided}"))

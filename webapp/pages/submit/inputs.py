@@ -80,6 +80,11 @@ def anchor(table_or_field: str, index: int | None = None) -> str:
     return f"problem-{name}" if index is None else f"problem-{name}-{index}"
 
 
+def show_skip(part: str, label: str, to: str) -> None:
+    """Show a link, only while it has the focus, to the link that was shown for the part `to`."""
+    st.html(f'<a class="skip" id="skip-{part}" href="#skip-{to}">{html.escape(label)}</a>')
+
+
 def show_problems(problems: Sequence[ShownProblem], beside: str) -> None:
     """Show the problems of the element `beside`, if it has any; the list of problems links to them."""
     show_sentences([problem.beside for problem in problems if problem.anchor == beside], beside)
@@ -130,6 +135,17 @@ def _shown_number(value: Any) -> Any:
     if fits_a_field(value):
         return value
     return type(value)(0 if math.isnan(value) else max(-_LARGEST, min(value, _LARGEST)))
+
+
+def nearest(entered: Any, offered: Sequence[Any]) -> Any:
+    """Return the offered text that begins with what was entered, or else contains it; what was entered if it is offered
+    itself, is a path, or is in none.
+    """
+    if not isinstance(entered, str) or entered in offered or "/" in entered or entered.startswith((".", "~")):
+        return entered
+    typed, texts = entered.casefold(), [text for text in offered if isinstance(text, str)]
+    containing = [text for text in texts if typed in text.casefold()]
+    return next(iter(sorted(containing, key=lambda text: not text.casefold().startswith(typed))), entered)
 
 
 def row_container(**options: Any) -> DeltaGenerator:
@@ -241,8 +257,19 @@ class Fields:
         """Draw a choice. The current value stays on offer even if it is not (yet) among the choices."""
         current = self.value(path)
         offered = list(labels if current is None else dict.fromkeys([*labels, current]))
+        if options.get("accept_new_options"):
+            then, args = options.get("on_change"), options.get("args", ())
+            options |= {"on_change": self._take_nearest, "args": (path, list(labels), then, args)}
         index = None if optional or current is None else 0  # the field's value is in the session's state
         return st.selectbox(title, offered, index, lambda value: labels.get(value, str(value)), **options)
+
+    def _take_nearest(
+        self, path: str, offered: Sequence[Any], then: Callable[..., None] | None, args: tuple[Any, ...]
+    ) -> None:
+        """Replace a beginning that was typed by the value it stands for: Enter takes it as a value of its own."""
+        self.set_value(path, nearest(self.value(path), offered))
+        if then is not None:
+            then(*args)
 
     def _enter_number(self, path: str, title: str, value: Any, *, optional: bool, **options: Any) -> Any:
         """Draw a number. An optional field can be emptied; any other falls back on its first value."""

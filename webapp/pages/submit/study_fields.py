@@ -68,7 +68,7 @@ def edit_first(initial: Row, problems: Sequence[ShownProblem]) -> dict[str, Any]
     entered = {}
     for path, column in zip(FIRST, columns, strict=True):
         with column:
-            entered[path] = fields.draw(path)
+            entered[path] = fields.draw(path, disabled=path == "repeats" and bool(fields.value(BUDGET)))
     return entered
 
 
@@ -137,6 +137,7 @@ def _show_thinking(fields: Fields) -> None:
 def edit_workloads(problems: Sequence[ShownProblem]) -> tuple[Row, ...]:
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Workloads** :gray[– the prompts]")
+        inputs.show_skip("workloads", "Skip the workloads", to="loads")
         rows = tuple(inputs.edit_rows("workloads", _WORKLOAD_COLUMNS, _workload, problems).values())
         new = {**(rows[-1] if rows else row_of(Workload, Workload())), "category": None}
         inputs.show_add_button("workloads", "Add a workload", new)
@@ -213,6 +214,7 @@ def workload_summary(row: Row) -> str:
 def edit_loads(problems: Sequence[ShownProblem]) -> tuple[Row, ...]:
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Loads** :gray[– the access patterns]")
+        inputs.show_skip("loads", "Skip the loads", to="submit")
         rows = tuple(inputs.edit_rows("loads", _LOAD_COLUMNS, _load, problems).values())
         with st.container(horizontal=True, gap="small"):
             inputs.show_add_button("loads", "Add a load", _next_load(rows))

@@ -23,7 +23,7 @@ from warehouse.app_db.pins import Pin, PinnedFigure
 from warehouse.queries.point_in_time import as_of
 from webapp.charts.custom import ChartSpec
 from webapp.pages.dashboards import render_pins, variables
-from webapp.shared import published_data
+from webapp.shared import provenance, published_data
 
 HOSTILE = "<b>Monday</b> $x$ :smile: [a](http://b)"
 
@@ -189,6 +189,26 @@ def test_a_caption_has_a_title_and_a_text_or_either_alone() -> None:
         assert (made.title, made.text) == (title, text)
 
 
+def test_a_card_names_what_its_numbers_are_of_also_without_a_study_in_its_link(
+    engine: sa.Engine, measured_home: MeasuredHome
+) -> None:
+    board = dashboards.create(engine, "of what", actor=ADMIN)
+    asked = query(engine, f"select arm, job_id from results where job_id = '{measured_home.three_arms}'")
+    across = {"job": (measured_home.three_arms,), "with": (measured_home.one_repeat,)}
+    for pinned in (
+        PinnedFigure("home", {}, "newest"),
+        PinnedFigure("sql", asked, "table"),
+        PinnedFigure("results", across, "throughput"),
+    ):
+        pin(engine, board, pinned)
+    of_home, of_query, of_both = (
+        card.about.subject for card in render_pins.render(pins.pins_on(engine, board), "light", "")
+    )
+    assert all(subject.endswith(provenance.REFERENCE) for subject in (of_home, of_query, of_both))
+    assert "three arms, 20" in of_query
+    assert "one repeat, three arms, 20" in of_both
+
+
 def test_variables_hold_for_all_cards_that_have_them(
     engine: sa.Engine, measured_home: MeasuredHome, open_page: OpenPage
 ) -> None:
@@ -211,6 +231,7 @@ def test_variables_hold_for_all_cards_that_have_them(
     ]
     app = open_page("dashboards", dashboard=board, for_study=study[0], for_metric="Request throughput")
     assert "Request throughput by load" in words(app)
+    assert words(app).count("Not of the study and metric chosen above: this card shows what was pinned.") == 1  # SQL
     full = words(open_page("dashboards", dashboard=board, full="1"))
     assert "stSidebar" in full
     assert "All dashboards" not in full

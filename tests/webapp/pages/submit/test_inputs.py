@@ -72,3 +72,21 @@ def test_a_problem_stands_beside_its_field_row_or_table(
 ) -> None:
     shown = inputs.shown_problem(problem)
     assert (shown.anchor, shown.where, shown.beside) == (anchor, where, sentence)
+
+
+@pytest.mark.parametrize(
+    ("typed", "taken"),
+    [
+        ("our", "our_prompts"),
+        ("PROMPTS", "our_prompts"),
+        ("gsm", "gsm8k"),
+        ("spec", "spec_bench"),
+        ("our_prompts", "our_prompts"),
+        ("code", "code"),
+        ("./our", "./our"),
+        ("/data/our.jsonl", "/data/our.jsonl"),
+        (None, None),
+    ],
+)
+def test_enter_takes_the_nearest_offered_value_or_what_was_typed(typed: str | None, taken: str | None) -> None:
+    assert inputs.nearest(typed, ["new_spec", "spec_bench", "our_prompts", "gsm8k"]) == taken

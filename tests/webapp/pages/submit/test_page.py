@@ -42,6 +42,8 @@ from webapp.shared.verdicts.answers import FROM_JOB
     [
         ({}, ""),
         ({"flags": "max-num-seqs = 8\ndtype = 1"}, "max-num-seqs = 8, dtype = 1"),
+        ({"speculation.model": "reference-eagle3"}, ""),
+        ({"speculation.model": "nvidia/gpt-oss-120b-Eagle3-v2"}, "nvidia/gpt-oss-120b-Eagle3-v2"),
         ({"flags": "\n".join(["a-flag-with-a-long-name = 1"] * 4)}, "4 flags"),
         (
             {"config": "a: 1\nb: 2", "environment": "X=1", "speculation.options": "y = 2"},
@@ -178,6 +180,38 @@ def test_a_link_or_the_list_says_what_the_form_starts_from(
     assert shown_study(follow_link(app, from_job=job_id, reference="true")) == reference_version(stored)
     click(set_name(follow_link(app, from_job=job_id), "of today"), "Submit study")
     assert submitted_jobs(settings)[0].study == stored.model_copy(update={"name": "of today"})
+
+
+def test_what_a_running_server_cannot_be_given_is_cleared_by_a_click(open_page: OpenPage) -> None:
+    app = unfold(open_page("submit"), "arms-1")
+    field(app, "text_area", "arms-1-flags").set_value("max-num-seqs = 8")
+    for arm in range(3):
+        set_value(app, "selectbox", f"arms-{arm}-engine", "endpoint")
+        set_value(app, "text_input", f"arms-{arm}-server.base_url", "http://127.0.0.1:9000")
+    refused = "engine flags do not apply to a running server: clear them"
+    assert words(app).count(refused) > 1
+    click(app, "Clear what does not apply to a running server")
+    assert refused not in words(app)
+    assert "Clear what does not" not in words(app)
+    assert not submit_button(app).disabled
+    assert (shown_study(app).engine_flags, shown_study(app).arms[1].flags) == ({}, {})
+
+
+def test_the_beginning_of_a_datasets_name_is_enough(open_page: OpenPage) -> None:
+    app = open_page("submit")
+    dataset = field(app, "selectbox", "workloads-0-dataset")
+    dataset.options.append("spec_b")  # as typed
+    ran(dataset.set_value("spec_b").run())
+    assert field(app, "selectbox", "workloads-0-dataset").value == "spec_bench"
+    assert field(app, "selectbox", "workloads-0-category").value is None
+
+
+def test_repeats_are_not_asked_for_beside_a_budget(open_page: OpenPage) -> None:
+    app = open_page("submit")
+    assert not field(app, "number_input", "repeats").disabled
+    set_value(app, "text_input", "budget", "8 min")
+    assert field(app, "number_input", "repeats").disabled
+    assert "repeats fit into its budget" in words(app) or "too short for the 2 repeats" in words(app)
 
 
 def test_rows_are_added_copied_and_removed_and_one_is_the_baseline(open_page: OpenPage) -> None:

@@ -1,0 +1,19 @@
+"""Names each help button after its field, by a script of our own, and takes it out of the order of Tab.
+
+Streamlit calls the button beside a text only "Help", and each is one more press of Tab. F1 in a field shows its help.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamlit.runtime import exists
+
+from webapp.shared import own_scripts
+
+_SCRIPT = Path(__file__).parent / "field_help.js"
+
+
+def show() -> None:
+    if exists():  # not in a test of the page's script alone
+        own_scripts.component(_SCRIPT)(key="field-help", height=1)
