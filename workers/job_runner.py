@@ -16,7 +16,7 @@ from host.settings import Settings
 from jobs import open_files
 from jobs.blocks import IsDead, finish_block, release_blocks
 from jobs.datasets.loader import load_prompts
-from jobs.engine_logs import engine_logs
+from jobs.engine_logs import engine_logs, lines_to_send
 from jobs.leases import LeaseLost, finish, release
 from jobs.table import Job, Progress, State
 from lab.errors import CancelledError, HostError, UserError
@@ -125,7 +125,7 @@ def run_job(
     back = functools.partial(give_back, settings, database, job, worker)
     try:
         status = JobStatus(plan(job.study))
-        heartbeat.watch(status.snapshot)
+        heartbeat.watch(functools.partial(_progress, settings, job, status))
         measure = _measure_steps
         if job.study.spread:
             shared = SharedBlocks(settings, database, job, worker, is_dead=is_dead)
@@ -165,6 +165,14 @@ def run_job(
     end = functools.partial(_finish, settings, database, job, worker, state, error=error, progress=progress)
     _retry_until(end, settings.lease_s)
     return None
+
+
+def _progress(settings: Settings, job: Job, status: JobStatus) -> Progress:
+    """Return what a heartbeat stores: while an engine starts, which may take minutes, with the end of its log."""
+    progress = status.snapshot()
+    if progress.phase != "starting engine":
+        return progress
+    return progress.model_copy(update={"engine_log": lines_to_send(settings.logs_dir, job.job_id)})
 
 
 def _finish(
