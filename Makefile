@@ -7,6 +7,7 @@ ENGINES_DIR := $(or $(DRAFTHOUSE_ENGINES_DIR),.engines)
 
 .DEFAULT_GOAL := help
 .PHONY: help up demo check audit test test-fast mutants bench models engine-vllm engine-matrix engine-update wheel install screenshots journeys docs clean
+.PHONY: help up demo check audit test test-fast test-fleet mutants bench models engine-vllm engine-matrix wheel install screenshots journeys docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +37,9 @@ test: install-test browser nginx models ## install what the tests need, then run
 FAST := tests/lab tests/jobs tests/warehouse/app_db tests/warehouse/bundles tests/interchange tests/warehouse/schema tests/webapp/charts
 test-fast: install-test ## while editing: the tests without an engine, a browser, services or whole pages (ARGS="tests/cli" for others)
 	$(PYTEST) -n 2 -m "not engine and not browser" $(or $(ARGS),$(FAST))
+
+test-fleet: install-test ## an hour: hosts in network namespaces (as root; else behind forwarders), every link cut, services away and full, an upgrade under load
+	$(PYTEST) -n 3 -v -m fleet $(or $(ARGS),tests/fleet)
 
 mutants: install-test ## break lab, the queue, bundles and ingest in small ways, and list what no test notices (ARGS="lab.cost*" for a part, SAMPLE=500 for a random sample)
 	@$(RUN)/uv pip install --quiet --python $(VENV) --require-hashes -r tests/mutants.lock

@@ -218,8 +218,8 @@ class Here:
         from jobs import queue
         from jobs.engine_logs import log_tail
 
-        job_id = queue.job_id_of(self.database, name)
-        return job_id, log_tail(self._settings, job_id, lines)
+        job = queue.job(self.database, queue.job_id_of(self.database, name))
+        return job.job_id, log_tail(self._settings, job.job_id, lines, job.progress)
 
     def plan(self, study: Study) -> dict[str, Any]:
         """Return what the study takes, as `plan_document` shows it."""

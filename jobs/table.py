@@ -49,6 +49,7 @@ class Progress(Frozen):
     standing: str = ""  # a sentence on what is known so far, if that decides what the study measures next
     end_reason: str = ""  # why nothing more was measured, in a word or two; empty while it measures
     end_sentence: str = ""  # the same in a sentence; empty if there is nothing to add
+    engine_log: str = ""  # the last lines of an engine that starts, for hosts that cannot read its log
     at: str  # UTC, ISO 8601
 
 

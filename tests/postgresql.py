@@ -27,7 +27,7 @@ class Server:
     @property
     def url(self) -> str:
         """Its address for SQLAlchemy, without the database's name."""
-        return f"postgresql+psycopg://postgres@/{{name}}?host={self.socket_folder}"
+        return f"postgresql+psycopg://postgres@/{{name}}?{urlsplit(self._postgres.get_uri()).query}"
 
     @property
     def socket_folder(self) -> str:

@@ -16,13 +16,14 @@ from host.settings import Settings
 from jobs import open_files
 from jobs.blocks import IsDead, finish_block, release_blocks
 from jobs.datasets.loader import load_prompts
-from jobs.engine_logs import engine_logs
+from jobs.engine_logs import engine_logs, lines_to_send
 from jobs.leases import LeaseLost, finish, release
 from jobs.table import Job, Progress, State
 from lab.errors import CancelledError, HostError, UserError
 from lab.schedule import End, Step, schedule_of
 from lab.study.plan import plan
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words
+from warehouse.bundles.store import StoreAway
 from warehouse.bundles.uploads import announce_pending, fetch_job
 from workers.heartbeat import HandsBack, Heartbeat, WorkerStops
 from workers.job_progress import JobStatus
@@ -111,19 +112,20 @@ def run_job(
     is_dead: IsDead = lambda _worker: False,
     needed_for: Callable[[Job], str | None] = lambda _job: None,
     drains: Callable[[], bool] = _never,
-) -> str | None:
+) -> UserError | None:
     """Work on a claimed job until it has ended, was cancelled, or must be given back; none of these is raised. Returns
-    the reason if the job was given back because of this host (`UserError.is_of_host`).
+    the reason if the job was given back because of this host (`UserError.is_of_host`), or because runs that other hosts
+    measured cannot be had now (StoreAway).
 
     Runs that have a bundle are not repeated, so it may be interrupted anywhere, even by kill -9. A job is also given
     back after the block during which this worker began to drain, and a spread one after a block for which `needed_for`
     returns a reason.
     """
     status: JobStatus | None = None
-    back = functools.partial(give_back, database, job, worker)
+    back = functools.partial(give_back, settings, database, job, worker)
     try:
         status = JobStatus(plan(job.study))
-        heartbeat.watch(status.snapshot)
+        heartbeat.watch(functools.partial(_progress, settings, job, status))
         measure = _measure_steps
         if job.study.spread:
             shared = SharedBlocks(settings, database, job, worker, is_dead=is_dead)
@@ -149,10 +151,10 @@ def run_job(
         _retry_until(functools.partial(back, "lost the database"), settings.lease_s)
         return None
     except UserError as refused:
-        if refused.is_of_host:
+        if refused.is_of_host or isinstance(refused, StoreAway):
             logger.warning("job %s is given back: %s", job.job_id, refused, exc_info=refused)
             _retry_until(functools.partial(back, f"cannot measure it: {refused}"), settings.lease_s)
-            return str(refused)
+            return refused
         trace = refused if refused.__cause__ is not None else None  # an error of the operating system, say
         logger.warning("job %s failed: %s", job.job_id, refused, exc_info=trace)
         state, error = "failed", str(refused)
@@ -163,6 +165,14 @@ def run_job(
     end = functools.partial(_finish, settings, database, job, worker, state, error=error, progress=progress)
     _retry_until(end, settings.lease_s)
     return None
+
+
+def _progress(settings: Settings, job: Job, status: JobStatus) -> Progress:
+    """Return what a heartbeat stores: while an engine starts, which may take minutes, with the end of its log."""
+    progress = status.snapshot()
+    if progress.phase != "starting engine":
+        return progress
+    return progress.model_copy(update={"engine_log": lines_to_send(settings.logs_dir, job.job_id)})
 
 
 def _finish(
@@ -184,8 +194,11 @@ def _finish_block(settings: Settings, database: sa.Engine, job: Job, number: int
     finish_block(database, job, number, worker)
 
 
-def give_back(database: sa.Engine, job: Job, worker: str, why: str) -> None:
-    """Put a job and its blocks back into the queue. Raises LeaseLost."""
+def give_back(settings: Settings, database: sa.Engine, job: Job, worker: str, why: str) -> None:
+    """Put a job and its blocks back into the queue; whoever goes on waits for what this host has yet to upload. Raises
+    LeaseLost.
+    """
+    announce_pending(settings, database, job.job_id)
     release_blocks(database, job, worker)
     release(database, job.job_id, worker, why)
 

@@ -43,6 +43,7 @@ from jobs.worker_registry import (
 )
 from lab.errors import RevisionError, UserError
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words, refuse_newer_database
+from warehouse.bundles.store import StoreAway
 from warehouse.bundles.uploads import prepare, uploading
 from workers.engine_runtime.engine_user import engine_user
 from workers.engine_runtime.process import end_leftovers, is_alive
@@ -63,6 +64,8 @@ _CONNECTIONS = (1, 0)
 _REST_S = 60.0
 #: That job comes after all others for this long.
 _PASSED_OVER_S = 600.0
+#: Pause before a job is taken again whose runs other hosts have yet to upload.
+_LATE_AGAIN_AFTER_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ class Worker:
         self._fault: str | None = None  # of this host, because of which a job was put back
         self._rests_until_s = 0.0  # after that, time.monotonic
         self._put_back: dict[str, float] = {}  # jobs with which this host had a fault, until when they come last
+        self._late: dict[str, float] = {}  # jobs whose runs cannot be fetched yet, until when they are not taken
         self._present_s = 0.0  # when that was last recorded, time.monotonic
         self._is_first = False  # of the present workers, then: it puts lost jobs back at every poll, others more rarely
         self._set_aside: set[str] = set()  # ids of queued jobs that this worker cannot read
@@ -227,6 +231,7 @@ class Worker:
         """Take the next job. A job that was given back comes last, after anything else that waits."""
         now_s = time.monotonic()
         self._put_back = {job_id: until_s for job_id, until_s in self._put_back.items() if until_s > now_s}
+        self._late = {job_id: until_s for job_id, until_s in self._late.items() if until_s > now_s}
         given_back, self._given_back = self._given_back | self._put_back.keys(), set()
         for passed_over in [given_back, set()] if given_back else [set()]:
             job = claim(
@@ -237,7 +242,7 @@ class Worker:
                 self._set_aside,
                 has_gpus=bool(nvidia_gpus()),
                 starts_engines=self._waits_for is None,
-                except_jobs=passed_over,
+                except_jobs=passed_over | self._late.keys(),
                 engines=self._engines if self._waits_for is None else self._running_servers(),
             )
             if job is not None:
@@ -320,8 +325,8 @@ class Worker:
             if is_of_host(bug) or (isinstance(bug, UserError) and bug.is_of_host):
                 logger.exception("job %s is given back", job.job_id)
                 with contextlib.suppress(LeaseLost):
-                    give_back(self._database, job, self._name, f"cannot measure it: {bug}")
-                self._count(job, str(bug))
+                    give_back(self._settings, self._database, job, self._name, f"cannot measure it: {bug}")
+                self._count(job, bug)
                 return
             logger.exception("job %s failed", job.job_id)
             error = f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log"
@@ -332,7 +337,7 @@ class Worker:
         logger.info("job %s (%s) claimed", job.job_id, job.name)
         with self._holding(job) as heartbeat:
             end_leftovers(self._settings.home / "engines")
-            fault = run_job(
+            why_back = run_job(
                 self._settings,
                 self._database,
                 job,
@@ -342,18 +347,21 @@ class Worker:
                 needed_for=self._needed_for,
                 drains=self._draining.is_set,
             )
-            self._count(job, fault)
+            self._count(job, why_back)
         logger.info("no longer working on job %s", job.job_id)
 
-    def _count(self, job: Job, fault: str | None) -> None:
+    def _count(self, job: Job, why_back: Exception | None) -> None:
         """Count a job that has ended here or, with the fault of this host, was put back."""
-        self._fault = fault
-        if fault is None:
+        if isinstance(why_back, StoreAway):  # says nothing about this host: it can measure other studies
+            self._late[job.job_id] = time.monotonic() + _LATE_AGAIN_AFTER_S
+            return
+        self._fault = None if why_back is None else str(why_back)
+        if self._fault is None:
             hosts.record_success(self._database, self._place)
             return
         self._rests_until_s = time.monotonic() + _REST_S
         self._put_back[job.job_id] = time.monotonic() + _PASSED_OVER_S
-        hosts.record_failure(self._database, self._place, fault)
+        hosts.record_failure(self._database, self._place, self._fault)
 
     def _work_until_stopped(self) -> None:
         while not self._stopping.is_set() and not self._draining.is_set():

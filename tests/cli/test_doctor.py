@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import http.server
 import os
 import platform
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from access import accounts
+from host import quiet
 from host.settings import Settings
-from jobs import leases
+from jobs import hosts, leases
 from jobs.host_report import Finding
 from jobs.policy import policy_file
 from jobs.worker_registry import record_waiting, register_worker
@@ -21,6 +25,7 @@ from services.doctor import examine
 from tests.actors import ADMIN
 from tests.warehouse.runs import write_run
 from tests.workers.homes import Home
+from tests.workers.valkey import Broker
 from warehouse.app_db.schema import jobs
 from warehouse.bundles.uploads import prepare
 from warehouse.ingest.service import ingest_all
@@ -112,6 +117,64 @@ def test_a_worker_of_the_whole_host_that_waits_says_so(home: Home) -> None:
     assert doctor._slots(home.settings, home.database).found.endswith(
         " (waits: GPU 0 is used by python (process 17 of ada))"
     )
+
+
+def test_a_host_of_workers_alone_is_examined_for_what_it_does(home: Home, broker: Broker) -> None:
+    (home.settings.home / "master.duckdb").unlink()
+    elsewhere = {"database_url": "postgresql+psycopg://lab@db/lab", "broker_url": broker.url}
+    settings, there = home.settings.model_copy(update=elsewhere), Finding("app database", ok=True, found="db/lab")
+    hosts.record_failure(home.database, "another", "no disk")
+    hosts.record_failure(home.database, "another", "no disk")
+    hosts.record_failure(home.database, "another", "no disk")
+    home.submit()  # which no worker can start: the page's host says so
+    home.settings.engines_file.write_text(f'[mine]\nkind = "sglang"\ncommand = ["{sys.executable}"]\n')
+
+    def missing() -> dict[str, str]:
+        found = doctor._findings(settings, home.database, there)
+        assert not {"warehouse", "services", "login", "reference models"} & {finding.what for finding in found}
+        return {finding.what: finding.remedy for finding in found if not finding.ok}
+
+    settings.home.chmod(0o700)
+    assert missing() == {"worker": "drafthouse worker; its log says why if it has ended"}
+    register_worker(
+        home.database, "1", host=platform.node(), hardware="H200", gpus=1, is_dead=lambda _worker: False, slot=None
+    )
+    assert missing() == {}
+    settings.home.chmod(0o755)
+    settings = settings.model_copy(update={"least_free_mib": 2**40})
+    assert missing().keys() == {"home", "folder of bundles"}
+    assert (
+        f"everybody on this host can read prompts, outputs and results: chmod 700 {settings.home}" in missing()["home"]
+    )
+
+
+class Healthy(http.server.BaseHTTPRequestHandler):
+    """A page that answers."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_the_pages_host_needs_ingester_and_page_and_no_engine(home: Home) -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), Healthy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        changes = {"workers_elsewhere": True, "web_port": server.server_port}
+        settings = home.settings.model_copy(update=changes)
+        found = {finding.what for finding in doctor._findings(settings, home.database, Finding("x", ok=True, found=""))}
+        assert not {"gpu", "slots", "engine absent", "user of engines", "reference models", "worker"} & found
+        assert {"warehouse", "services", "login"} <= found
+        down = doctor._services(settings)
+        assert (down.found, down.remedy) == ("not running in this home: ingester", "drafthouse ingester")
+        with quiet.announced(settings.home, "ingester", "runs"):
+            assert doctor._services(settings) == Finding(
+                "services", ok=True, found=f"ingester, and page at {settings.page_url}"
+            )
+        server.shutdown()
+    assert doctor._services(settings).remedy == "drafthouse web and drafthouse ingester"
 
 
 def test_every_engine_of_engines_toml_is_looked_at(tmp_path: Path) -> None:

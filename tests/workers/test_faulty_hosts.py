@@ -13,7 +13,9 @@ from jobs.worker_registry import list_workers
 from services.doctor import examine
 from tests.actors import ADMIN
 from tests.workers.homes import NGRAM, Home
+from warehouse.app_db import stored_objects
 from warehouse.app_db.schema import hosts as hosts_table
+from warehouse.bundles import uploads
 from workers import worker as worker_module
 from workers.engine_runtime.start_failure import is_of_host
 from workers.worker import Worker
@@ -153,3 +155,31 @@ def test_a_worker_says_on_its_row_that_its_host_is_set_aside(home: Home) -> None
 )
 def test_the_cause_of_an_engines_end_says_whose_fault_it_is(why: str, is_its: bool) -> None:  # noqa: FBT001
     assert is_of_host(why) is is_its
+
+
+def test_runs_that_another_host_has_yet_to_upload_are_no_fault_of_this_one(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = home.settings.model_copy(update={"bundles_url": f"file://{tmp_path}/store"})
+    late = [home.submit(arms=[{"name": "plain"}], loads=LOADS) for _ in range(4)]
+    stored_objects.announce(home.database, [f"{job_id}/run" for job_id in late])
+    other = home.submit(arms=[{"name": "plain"}], loads=LOADS)
+    worker = Worker(stored)
+    worker.work()
+    assert states(home, [*late, other]) == ["queued"] * 4 + ["done"]
+    assert [home.event_kinds(job_id) for job_id in late] == [["submitted", "claimed", "released"]] * 4
+    assert "has not uploaded 1 runs" in queue.events(home.database, late[0])[-1].detail
+    assert hosts.set_aside_hosts(home.database) == []
+    monkeypatch.setattr(uploads, "_AWAITED_FOR_S", -1.0)  # the other host did not come back
+    Worker(stored).work()
+    assert states(home, late) == ["done"] * 4
+
+
+def test_a_host_that_gives_a_study_back_announces_what_it_has_not_uploaded(home: Home, tmp_path: Path) -> None:
+    (message := tmp_path / "message").write_text(DRIVER)
+    stored = home.settings.model_copy(update={"bundles_url": f"file://{tmp_path}/store"})
+    arms = [{"name": "plain", "baseline": True}, {"name": "other", "flags": {"fail_with": str(message)}}]
+    job_id = submitted(home, message, arms=arms)
+    Worker(stored).work()
+    assert home.event_kinds(job_id)[-1] == "released"
+    assert [row.job_id for row in stored_objects.awaited(home.database)] == [job_id]

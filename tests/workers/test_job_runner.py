@@ -11,12 +11,13 @@ import pytest
 
 from access import accounts
 from jobs import queue
+from jobs.engine_logs import log_tail
 from lab.errors import UserError
 from lab.metrics.records import RunRecord
 from lab.roles import Role
 from tests.actors import ADMIN
 from tests.warehouse.runs import records
-from tests.workers.homes import NGRAM, Home, worked
+from tests.workers.homes import NGRAM, Home, at_work, until, worked
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from workers.worker import Worker
 
@@ -258,3 +259,18 @@ def test_a_models_code_runs_for_no_owner_who_lost_the_right(home: Home) -> None:
     assert job.state == "failed"
     assert job.error is not None
     assert "Python that comes with a model" in job.error
+
+
+def test_another_host_reads_the_last_lines_of_an_engine_that_starts(home: Home, tmp_path: Path) -> None:
+    elsewhere = home.settings.model_copy(update={"home": tmp_path / "elsewhere"})
+    go = tmp_path / "go"
+    job_id = home.submit(arms=second_arm()[:1], engine_flags={"await_file": str(go)})
+
+    def log() -> str:
+        return log_tail(elsewhere, job_id, 200, home.job(job_id).progress)
+
+    with at_work(home):
+        until(lambda: "Initializing a V1 LLM engine (v1.2.3)" in log(), "the engine's lines come with a heartbeat")
+        go.touch()
+        until(lambda: home.job(job_id).state == "done", "the study is done")
+    assert log() == ""  # its bundles have it by then

@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from cli.app import VERBS
-from host.settings import ENVIRONMENT_PREFIX, Settings
+from host.settings import ENVIRONMENT_PREFIX, setting_names
 from tests.workers.homes import REPOSITORY, Home, until, worker_environment
 
 DEPLOY = REPOSITORY / "deploy"
-FILES = sorted(path for path in DEPLOY.iterdir() if "worker" in path.name)
-OURS = {ENVIRONMENT_PREFIX + name.upper() for name in Settings.model_fields}
+FILES = sorted(path for path in DEPLOY.iterdir() if "worker" in path.name or "page" in path.name)
+OURS = {ENVIRONMENT_PREFIX + name.upper() for name in setting_names()}
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -41,6 +41,26 @@ def test_containers_run_as_nobody_who_may_become_root() -> None:
     assert service["cap_drop"] == container["securityContext"]["capabilities"]["drop"] == ["ALL"]
     assert service["read_only"] is container["securityContext"]["readOnlyRootFilesystem"] is True
     assert service["command"] == container["args"] == ["worker"]
+
+
+def test_the_pages_host_and_a_workers_share_folders_and_what_reaches_them() -> None:
+    (page,), (worker,) = documents("page.compose.yaml"), documents("worker.compose.yaml")
+    whole = yaml.safe_load((REPOSITORY / "compose.yaml").read_text("utf-8"))
+    assert page["services"].keys() == whole["services"].keys()
+    assert page["services"]["worker"]["profiles"]
+    theirs, mount = worker["services"]["worker"], "${SHARED:-/shared/drafthouse}:/shared"
+    for name in ("migrate", "ingester", "web"):
+        ours = page["services"][name]
+        folders = {variable for variable in ours["environment"] if variable.endswith("_DIR")}
+        assert folders == {variable for variable in theirs["environment"] if variable.endswith("_DIR")}
+        assert {variable: ours["environment"][variable] for variable in folders}.items() <= theirs[
+            "environment"
+        ].items()
+        assert mount in ours["volumes"]
+        assert mount in theirs["volumes"]
+    published = {name for name, service in page["services"].items() if "ports" in service}
+    assert published == {"valkey", "postgres"}
+    assert all(port.startswith("${FLEET_ADDRESS:?") for name in published for port in page["services"][name]["ports"])
 
 
 def test_a_pod_gets_whole_processors_for_itself() -> None:

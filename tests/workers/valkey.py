@@ -13,20 +13,25 @@ from host.ports import free_port
 
 
 class Broker:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, address: str = "127.0.0.1") -> None:
         folder.mkdir()
-        self._port = free_port()
-        self._folder = folder
+        self._address, self.port, self._folder = address, free_port(), folder
         self._process: subprocess.Popen[bytes] | None = None
-        self.url = f"redis://127.0.0.1:{self._port}/0"
+        self.url = f"redis://{address}:{self.port}/0"
 
     def start(self) -> None:
-        options = ("--port", str(self._port), "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", "")
+        listens = ("--port", str(self.port), "--bind", self._address, "--protected-mode", "no")
+        options = (*listens, "--dir", str(self._folder), "--save", "")
         self._process = subprocess.Popen((str(get_binary_path()), *options), stdout=subprocess.DEVNULL)
         give_up_s = time.monotonic() + 30
         while not self._answers():
             assert time.monotonic() < give_up_s, "Valkey did not start"
             time.sleep(0.02)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def stop(self) -> None:
         """As by kill -9."""

@@ -51,9 +51,7 @@ _OVERWRITES = "{} lets a second writer replace an object (it ignores If-None-Mat
 
 
 class StoreAway(UserError):  # noqa: N818 - an event, not a failure: nothing is lost by trying again
-    """The object store does not answer, or refuses."""
-
-    is_of_host = True
+    """The object store does not answer, or refuses, or what another host measured is not there yet."""
 
 
 class Part(Frozen):

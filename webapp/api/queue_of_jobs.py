@@ -187,8 +187,8 @@ def list_runs(call: AuthorisedCall, job: JobId) -> list[dict[str, Any]]:
 @router.get("/jobs/{job}/log", response_class=PlainTextResponse)
 def show_log(call: AuthorisedCall, job: JobId, lines: Annotated[int, Query(ge=1, le=10_000)] = 200) -> str:
     """Show the end of the engine's log."""
-    job_id = queue.job_id_of(call.database, job)
-    return log_tail(call.settings, job_id, lines)
+    found = queue.job(call.database, queue.job_id_of(call.database, job))
+    return log_tail(call.settings, found.job_id, lines, found.progress)
 
 
 @router.get("/jobs/{job}/runs/{run_id}/bundle", response_class=FileResponse)

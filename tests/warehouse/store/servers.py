@@ -26,6 +26,10 @@ class Store:
     folder: Path
 
     @property
+    def port(self) -> int:
+        return int(self.endpoint.rpartition(":")[2])
+
+    @property
     def variables(self) -> dict[str, str]:
         """The environment in which the store is reached."""
         keys = {"AWS_ACCESS_KEY_ID": "of-the-tests", "AWS_SECRET_ACCESS_KEY": "of-the-tests", "AWS_REGION": "us-east-1"}
@@ -63,20 +67,20 @@ def moto() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def new_store(moto_port: int, folder: Path) -> Iterator[Store]:
-    """Make a bucket, and run a proxy before it."""
+def new_store(moto_port: int, folder: Path, address: str = "127.0.0.1") -> Iterator[Store]:
+    """Make a bucket, and run a proxy before it that listens on the address."""
     bucket = f"lab-{uuid.uuid4().hex[:12]}"
     make = urllib.request.Request(f"http://127.0.0.1:{moto_port}/{bucket}", method="PUT")
     urllib.request.urlopen(make).close()  # noqa: S310 - likewise
     folder.mkdir()
     (folder / "mode").write_text("ok")
     (folder / "requests").touch()
-    command = [sys.executable, "-m", "tests.warehouse.store.proxy", str(moto_port), str(folder)]
+    command = [sys.executable, "-m", "tests.warehouse.store.proxy", str(moto_port), str(folder), address]
     process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, env=os.environ)
     try:
         assert process.stdout is not None
         port = int(process.stdout.readline())
-        yield Store(f"s3://{bucket}/of/the/lab", f"http://127.0.0.1:{port}", folder)
+        yield Store(f"s3://{bucket}/of/the/lab", f"http://{address}:{port}", folder)
     finally:
         process.kill()
         process.communicate()

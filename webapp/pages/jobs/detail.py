@@ -97,7 +97,8 @@ def can_retry(job: Job) -> bool:
 
 def _show_log(job_id: str) -> None:
     with show_user_errors():
-        tail = log_tail(published_data.settings(), job_id, lines=_LOG_LINES)
+        progress = queue.job(published_data.engine(), job_id).progress
+        tail = log_tail(published_data.settings(), job_id, _LOG_LINES, progress)
     if tail.strip():
         with st.container(height=_LOG_HEIGHT, border=False, autoscroll=True):
             st.code(tail, language=None, wrap_lines=True)
