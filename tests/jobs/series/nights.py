@@ -14,6 +14,7 @@ from lab.study.plan import plan
 from tests.actors import ADMIN
 from tests.webapp.measured import write_run
 from tests.workers.homes import Home
+from warehouse.app_db.schema import alarms as alarms_table
 from warehouse.app_db.schema import nights as nights_table
 from warehouse.app_db.schema import series as series_table
 from warehouse.ingest.service import ingest_all
@@ -37,6 +38,7 @@ def remember(lab: Home, count: int = 12) -> None:
         {
             "night_id": f"nightly {number}",
             "series": "nightly",
+            "arm": "drafted",
             "due_at": START - (count - number) * DAY,
             "state": "measured",
             "speedup": 1.164 * (1 + 0.005 * math.sin(number)),
@@ -46,6 +48,13 @@ def remember(lab: Home, count: int = 12) -> None:
     ]
     with lab.database.begin() as connection:
         connection.execute(nights_table.insert(), rows)
+
+
+def raise_fall(database: sa.Engine, night_id: str, at: datetime, sentence: str) -> None:
+    """An open alarm of the series nightly."""
+    about = {"series": "nightly", "night_id": night_id, "kind": "fall", "measure": "speedup", "sentence": sentence}
+    with database.begin() as connection:
+        connection.execute(alarms_table.insert().values(about | {"raised_at": at}))
 
 
 def measure(lab: Home, slower: float = 1.0) -> None:

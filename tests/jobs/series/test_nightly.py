@@ -14,7 +14,7 @@ from jobs.series import nightly, store
 from jobs.series.store import Night, Plan
 from lab.errors import StudyError, UserError
 from tests.actors import ADMIN, SUBMITTER
-from tests.jobs.series.nights import DAILY, DAY, NIGHT, START, add_series, measure, remember
+from tests.jobs.series.nights import DAILY, DAY, NIGHT, START, add_series, measure, raise_fall, remember
 from tests.workers.homes import Home
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
@@ -108,8 +108,8 @@ def test_a_confirmed_fall_raises_one_alarm_and_its_values_stay(lab: Home) -> Non
     assert night.speedup == pytest.approx(0.943, rel=0.02)
     assert night.predicted_low is not None
     assert night.predicted_low > 1.12
-    falls = [alarm for alarm in store.alarms(lab.database) if alarm.measure == "speedup"]
-    assert [(alarm.kind, alarm.night_id) for alarm in falls] == [("fall", night.night_id)]
+    falls = store.alarms(lab.database)
+    assert [(alarm.kind, alarm.night_id, alarm.measure) for alarm in falls] == [("fall", night.night_id, "speedup")]
     assert "the speed-up of 'drafted' fell by 1" in falls[0].sentence
     assert tend(lab, NIGHT + timedelta(hours=1))[-2:] == [night, again]
     ingest_all(lab.settings)
@@ -127,7 +127,7 @@ def test_a_noisy_night_is_measured_again_and_raises_nothing(lab: Home) -> None:
     measure(lab)
     night, _ = [each for each in tend(lab, NIGHT) if each.due_at > START]
     assert night.speedup_finding == "outlier"
-    assert [alarm for alarm in store.alarms(lab.database) if alarm.measure == "speedup"] == []
+    assert store.alarms(lab.database) == []
 
 
 def test_a_paused_series_is_not_due_and_resumes_from_now(lab: Home) -> None:
@@ -153,8 +153,10 @@ def test_only_what_can_be_watched_is_added(lab: Home) -> None:
         {"name": "plain"},
         *({"name": f"k{k}", "speculation": {"method": "ngram", "num_speculative_tokens": k}} for k in (1, 2)),
     ]
-    with pytest.raises(UserError, match="watches one arm: name it with --arm; compared with 'plain' are k1, k2"):
-        add("two", arms=arms)
+    with pytest.raises(UserError, match="there is no arm 'k3'; compared with 'plain' are k1, k2"):
+        add("two", arms=arms, plan=Plan("hour", arm="k3"))
+    with pytest.raises(UserError, match="watches an arm beside the baseline; compared with 'plain' are none"):
+        add("none", arms=arms[:1])
     with pytest.raises(UserError, match="there is or was a series nightly"):
         add("nightly")
     with pytest.raises(UserError, match="cannot be a series' name"):
@@ -176,9 +178,7 @@ def test_the_newest_engine_is_the_release_with_the_greatest_numbers() -> None:
 
 
 def test_an_alarm_is_acknowledged_once_with_a_note(lab: Home) -> None:
-    with lab.database.begin() as connection:
-        about = {"series": "nightly", "night_id": "n", "kind": "fall", "measure": "speedup", "sentence": "it fell"}
-        nightly._raise(connection, START, **about)
+    raise_fall(lab.database, "n", START, "it fell")
     store.acknowledge(lab.database, 1, "known", actor=ADMIN)
     (alarm,) = store.alarms(lab.database)
     assert (alarm.is_open, alarm.acknowledged_by, alarm.acknowledgement) == (False, ADMIN.name, "known")
