@@ -34,7 +34,7 @@ def take_up(settings: Settings, database: sa.Engine, series: Series, nights: Seq
         for job_id, label in imported_jobs(con, series.series):
             known = store.nights(database, series.series)
             if all(night.job_id != job_id for night in known) and _is_complete(settings, job_id, now):
-                _add(database, series, _values(con, series, job_id), known, (job_id, label, now))
+                _add(database, series, _values(con, series, job_id, known), known, (job_id, label, now))
                 _store(con, database, series, store.nights(database, series.series, judging.MOST_READ), now)
 
 
@@ -44,15 +44,18 @@ def _is_complete(settings: Settings, job_id: str, now: datetime) -> bool:
     return True
 
 
-def _values(con: duckdb.DuckDBPyConnection, series: Series, job_id: str) -> Mapping[str, Measured]:
+def _values(
+    con: duckdb.DuckDBPyConnection, series: Series, job_id: str, known: Sequence[Night]
+) -> Mapping[str, Measured]:
     """Return what each watched arm has in this job, or why it has nothing."""
     try:
-        found = compared(con, job_id)
+        found, why = compared(con, job_id), f"{job_id} has no such arm beside a baseline"
     except QueryError as error:
-        return {series.arm or "every arm": Measured({}, str(error))}
-    if series.arm is None:
+        found, why = {}, str(error)
+    if series.arm is None and found:
         return found
-    return {series.arm: found.get(series.arm, Measured({}, f"{job_id} has no arm {series.arm!r} beside a baseline"))}
+    watched = [series.arm] if series.arm else list(dict.fromkeys(night.arm for night in known)) or ["every arm"]
+    return {arm: found.get(arm, Measured({}, why)) for arm in watched}
 
 
 def _add(
@@ -90,5 +93,5 @@ def _store(
     """Store the values of the rows that wait for them, re-measurements first: what follows is judged by them."""
     for night in sorted(nights, key=lambda night: (night.due_at, night.again_of is None)):
         if night.state == "queued" and night.job_id is not None:
-            found = _values(con, series, night.job_id).get(night.arm, Measured({}, "its runs were removed"))
+            found = _values(con, series, night.job_id, nights).get(night.arm, Measured({}, "its runs were removed"))
             judging.store_values(database, series, night, found, now)

@@ -122,7 +122,7 @@ def test_commits_are_built_and_installed_and_one_that_cannot_be_is_named(lab: Ho
 
 def test_versions_are_in_pythons_order_and_unknown_ones_refused(tmp_path: Path) -> None:
     order = ["0.9", "0.10.dev2", "0.10a1", "0.10rc2.dev35+gabc", "0.10rc2", "0.10.0", "0.10.0.post1", "0.10.1"]
-    assert sorted(order[::-1], key=order_of) == order
+    assert sorted(set(order), key=order_of) == order
     for version in ("1.0", "1.1"):
         build(tmp_path, version, "pass")
     over = f"wheels in {tmp_path}"

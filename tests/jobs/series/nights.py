@@ -32,13 +32,13 @@ def add_series(home: Home) -> None:
         connection.execute(sa.update(series_table).values(due_since=START))
 
 
-def remember(lab: Home, count: int = 12) -> None:
+def remember(lab: Home, count: int = 12, arm: str = "drafted") -> None:
     """Nights before START: the draft is about as fast as `write_run` makes it, with a little noise."""
     rows = [
         {
-            "night_id": f"nightly {number}",
+            "night_id": f"nightly {number} {arm}",
             "series": "nightly",
-            "arm": "drafted",
+            "arm": arm,
             "due_at": START - (count - number) * DAY,
             "state": "measured",
             "speedup": 1.164 * (1 + 0.005 * math.sin(number)),

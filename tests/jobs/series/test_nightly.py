@@ -14,8 +14,9 @@ from jobs.series import nightly, store
 from jobs.series.store import Night, Plan
 from lab.errors import StudyError, UserError
 from tests.actors import ADMIN, SUBMITTER
-from tests.jobs.series.nights import DAILY, DAY, NIGHT, START, add_series, measure, raise_fall, remember
-from tests.workers.homes import Home
+from tests.jobs.series.nights import DAILY, DAY, NIGHT, ONE_CELL, START, add_series, measure, raise_fall, remember
+from tests.workers.homes import NGRAM, Home
+from warehouse.app_db.schema import series as series_table
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
 
@@ -117,6 +118,28 @@ def test_a_confirmed_fall_raises_one_alarm_and_its_values_stay(lab: Home) -> Non
         told = con.execute("SELECT speedup, speedup_finding FROM nights WHERE night_id = ?", [night.night_id])
         assert told.fetchall() == [(night.speedup, "fall")]
         assert con.execute("SELECT count(*) FROM alarms WHERE kind = 'fall'").fetchone() == (len(falls),)
+
+
+def test_all_arms_are_watched_by_one_job_and_one_alarm_names_those_that_fell(home: Home) -> None:
+    drafts = [{"name": name, "speculation": NGRAM} for name in ("first", "second")]
+    study = home.study(**ONE_CELL, arms=[{"name": "plain"}, *drafts])
+    store.add(home.settings, home.database, "nightly", study, DAILY, actor=ADMIN)
+    with home.database.begin() as connection:
+        connection.execute(sa.update(series_table).values(due_since=START))
+    remember(home, arm="first")
+    remember(home, arm="second")
+    for slower in (1.3, 1.3):
+        tend(home, NIGHT)
+        assert len(queue.jobs(home.database, active=True)) == 1
+        measure(home, slower)
+    nights = [night for night in tend(home, NIGHT) if night.due_at > START]
+    assert [(night.arm, night.again_of is None) for night in nights] == [
+        *(("first", True), ("first", False), ("second", True), ("second", False)),
+    ]
+    assert len({night.job_id for night in nights}) == 2
+    (alarm,) = store.alarms(home.database)
+    assert "the speed-up of 'first' fell by" in alarm.sentence
+    assert ". And the speed-up of 'second' fell by" in alarm.sentence
 
 
 def test_a_noisy_night_is_measured_again_and_raises_nothing(lab: Home) -> None:
