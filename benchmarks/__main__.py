@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import beside, claims, client, idle, presets, progress, publish, rate, slots, sweep
-from benchmarks.deciding import capacity, designs, power, repeats, series, tuner, until_decided
+from benchmarks.deciding import capacity, designs, nights, power, repeats, series, tuner, until_decided
 from benchmarks.reading import hostile, pages, questions
 from benchmarks.reading.filling import Size
 from benchmarks.storing import bundles, imports, ingest
@@ -48,6 +48,7 @@ _PARTS: dict[str, Part] = {
     "until_decided": until_decided.run,
     "capacity": capacity.run,
     "series": series.run,
+    "nights": nights.run,
 }
 
 

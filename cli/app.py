@@ -35,6 +35,7 @@ PANELS: dict[str, dict[str, str]] = {
         "retry": "measure.jobs:retry",
         "priority": "measure.jobs:priority",
         "series": "measure.series:app",
+        "bisect": "measure.bisect:bisect",
         "logs": "measure.jobs:logs",
         "study": "measure.study:app",
     },
@@ -79,7 +80,7 @@ PANELS: dict[str, dict[str, str]] = {
 _HEAVY = {*PANELS["Analyse"], *PANELS["Exchange results"], "rebuild", "archive"} - {"sql"}
 VERBS = {name: target for verbs in PANELS.values() for name, target in verbs.items()}
 #: Verbs for the lab's own machine only; all others also work on a lab elsewhere.
-OF_THE_MACHINE = {*PANELS["Operate"], "demo", "series"}
+OF_THE_MACHINE = {*PANELS["Operate"], "demo", "series", "bisect"}
 SERVER = "DRAFTHOUSE_SERVER"
 Server = Annotated[
     str | None,

@@ -82,7 +82,7 @@ def year(world: World, random: np.random.Generator, fall: np.ndarray | None = No
             came.found_after = number - begin + 1
             return came
         came.alarms += finding.word == "fall"
-        history = [night] if finding.is_change else [*history, night]
+        history.append(night)
     return came
 
 
@@ -92,7 +92,7 @@ def _night(level: float, world: World, random: np.random.Generator, history: lis
     night = Night((level + random.normal(0, own),), error)
     while (finding := judge(history, night, world.measure)).word == "suspicious":
         night = Night((*night.values, level + random.normal(0, own)), error)
-    return Night(night.values, error, finding.word == "outlier"), finding
+    return Night(night.values, error, finding.word == "outlier", finding.is_change), finding
 
 
 def quiet(world: World, years: int, seed: int) -> Year:

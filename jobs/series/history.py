@@ -13,7 +13,7 @@ _Z = 1.96  # of the 95 % interval of a night
 
 
 def judge(nights: Sequence[Night], night_id: str, measure: Measure) -> Finding | None:
-    """Judge a night by its re-measurements and the nights before it; None without a value."""
+    """Judge a night of an arm by its re-measurements and the arm's nights before it; None without a value."""
     night = next(night for night in nights if night.night_id == night_id)
     if getattr(night, measure.name) is None:
         return None
@@ -22,10 +22,9 @@ def judge(nights: Sequence[Night], night_id: str, measure: Measure) -> Finding |
 
 
 def history(nights: Sequence[Night], measure: Measure) -> list[alarm.Night]:
-    """Return the nights with a value since the last change, that of the change included."""
+    """Return the nights with a value."""
     originals = [night for night in nights if night.again_of is None and getattr(night, measure.name) is not None]
-    changes = [place for place, night in enumerate(originals) if _finding(night, measure) in ("fall", "rise")]
-    return [_as_night(night, nights, measure) for night in originals[changes[-1] if changes else 0 :]]
+    return [_as_night(night, nights, measure) for night in originals]
 
 
 def error_of(low: float | None, high: float | None) -> float:
@@ -37,7 +36,8 @@ def _as_night(night: Night, nights: Sequence[Night], measure: Measure) -> alarm.
     again = [each for each in nights if each.again_of == night.night_id]
     values = [value for each in (night, *again) if (value := getattr(each, measure.name)) is not None]
     error = error_of(night.low, night.high) if measure is MEASURES[0] else 0.0
-    return alarm.Night(tuple(map(math.log, values)), error, is_outlier=_finding(night, measure) == "outlier")
+    word = _finding(night, measure)
+    return alarm.Night(tuple(map(math.log, values)), error, word == "outlier", word in ("fall", "rise"))
 
 
 def _finding(night: Night, measure: Measure) -> str | None:

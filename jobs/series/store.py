@@ -25,6 +25,9 @@ from warehouse.app_db.engine import reading
 
 State = Literal["queued", "measured", "failed", "invalid", "skipped", "missed"]
 NEWEST = "@newest"
+SUSPICIOUS = "suspicious"
+#: The schedule of a series whose nights are imported.
+IMPORTED = "imported"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 #: The column of a night's finding, by the name of its measure.
 FINDINGS = dict(zip((measure.name for measure in MEASURES), ("speedup_finding", "acceptance_finding"), strict=True))
@@ -32,11 +35,12 @@ FINDINGS = dict(zip((measure.name for measure in MEASURES), ("speedup_finding", 
 
 @dataclass(frozen=True)
 class Series:
-    """A row of the table. `due_since`: nothing was due before."""
+    """A row of the table. `due_since`: nothing was due before. `arm`: the only one that is watched; None: each that is
+    compared with the baseline.
+    """
 
     series: str
     study: str
-    arm: str
     schedule: str
     zone: str
     engine: str | None
@@ -48,6 +52,22 @@ class Series:
     due_since: datetime
     study_json: str
     owner: str
+    arm: str | None
+
+    @property
+    def is_imported(self) -> bool:
+        """Return whether its nights are imported results; then it has neither a study nor a timetable."""
+        return self.schedule == IMPORTED
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Return the arms of its study that are watched."""
+        return (self.arm,) if self.arm is not None else _candidates(self.content)
+
+    @property
+    def watched(self) -> str:
+        """Return the watched arms in words."""
+        return "every arm" if self.arm is None and self.is_imported else ", ".join(map(repr, self.arms))
 
     @property
     def timetable(self) -> Schedule:
@@ -63,7 +83,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Night:
-    """A row of the table: a night, or with `again_of` its re-measurement."""
+    """A row of the table: an arm's night, or with `again_of` its re-measurement."""
 
     night_id: str
     series: str
@@ -84,6 +104,8 @@ class Night:
     predicted_low: float | None
     predicted_high: float | None
     acceptance_finding: str | None
+    arm: str
+    label: str | None
 
 
 @dataclass(frozen=True)
@@ -111,7 +133,7 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a new series is to do: its schedule and zone, arm (None: the only candidate), engine tag and priority."""
+    """What a new series is to do: its schedule and zone, arm (None: each candidate), engine tag and priority."""
 
     every: str
     zone: str = "UTC"
@@ -128,8 +150,7 @@ def add(settings: Settings, database: sa.Engine, name: str, study: Study, plan: 
     if plan.priority > 0:
         roles.require(actor, Change.ORDER)
     check_priority(plan.priority)
-    if not _NAME.fullmatch(name):
-        raise UserError(f"{name!r} cannot be a series' name: use up to 60 letters, digits and . _ -")
+    _check_name(name)
     schedule(plan.every, plan.zone)
     if plan.engine is not None and plan.engine.removesuffix(NEWEST) not in KINDS:
         raise UserError(
@@ -137,28 +158,45 @@ def add(settings: Settings, database: sa.Engine, name: str, study: Study, plan: 
         )
     if study.tune is not None or any(load.find is not None for load in study.loads):
         raise UserError("a series compares tokens/s each night: its study can neither tune nor search for a capacity")
-    arm, now = _arm(study, plan.arm), datetime.now(UTC)
+    candidates = _candidates(study)
+    if not candidates or plan.arm not in (None, *candidates):
+        asked = "a series watches an arm beside the baseline" if plan.arm is None else f"there is no arm {plan.arm!r}"
+        raise UserError(f"{asked}; compared with {study.baseline.name!r} are {', '.join(candidates) or 'none'}")
     study = check_study(settings, study, actor.role, database)
-    made = Series(
-        *(name, study.name, arm, " ".join(plan.every.lower().split()), plan.zone, plan.engine, plan.priority, now),
-        *(None, None, None, now, study.model_dump_json(), actor.name),
+    every = " ".join(plan.every.lower().split())
+    own = {"study": study.name, "study_json": study.model_dump_json(), "arm": plan.arm}
+    return _insert(
+        database, name, actor, **own, schedule=every, zone=plan.zone, engine=plan.engine, priority=plan.priority
     )
+
+
+def add_imported(database: sa.Engine, name: str, arm: str | None, *, actor: Actor) -> Series:
+    """Add a series whose nights are jobs that are imported with the label series=NAME. Raises as `add` does."""
+    roles.require(actor, Change.SERIES, is_new=True)
+    _check_name(name)
+    without = {"study": "imported results", "study_json": "", "zone": "UTC", "engine": None, "priority": 0}
+    return _insert(database, name, actor, **without, arm=arm, schedule=IMPORTED)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise UserError(f"{name!r} cannot be a series' name: use up to 60 letters, digits and . _ -")
+
+
+def _insert(database: sa.Engine, name: str, actor: Actor, **values: Any) -> Series:
+    now = datetime.now(UTC)
+    unset = dict.fromkeys(("paused_at", "removed_at", "silenced_until"))
+    made = Series(series=name, owner=actor.name, added_at=now, due_since=now, **unset, **values)
     with database.begin() as connection:
         if _find(connection, name) is not None:
             raise UserError(f"there is or was a series {name}: choose another name, as nights are never mixed")
         connection.execute(tables.series.insert().values(vars(made)))
-        audit.record(connection, actor, Change.SERIES, name, added=study.name, every=made.schedule)
+        audit.record(connection, actor, Change.SERIES, name, added=made.study, every=made.schedule)
     return made
 
 
-def _arm(study: Study, wanted: str | None) -> str:
-    candidates = [arm.name for arm in study.arms if arm.name != study.baseline.name]
-    if wanted is None and len(candidates) == 1:
-        return candidates[0]
-    if wanted not in candidates:
-        asked = "a series watches one arm: name it with --arm" if wanted is None else f"there is no such arm {wanted!r}"
-        raise UserError(f"{asked}; compared with {study.baseline.name!r} are {', '.join(candidates) or 'none'}")
-    return wanted
+def _candidates(study: Study) -> tuple[str, ...]:
+    return tuple(arm.name for arm in study.arms if arm.name != study.baseline.name)
 
 
 def all_series(database: sa.Engine) -> list[Series]:
@@ -175,12 +213,17 @@ def named(database: sa.Engine, name: str) -> Series:
 
 
 def nights(database: sa.Engine, name: str, newest: int | None = None) -> list[Night]:
-    """Return the nights of a series in their order, each followed by its re-measurements; or the newest of them."""
+    """Return the nights of a series in their order, each followed by its re-measurements; or those of its newest
+    moments.
+    """
     table = tables.nights
-    order = (table.c.due_at.desc(), table.c.night_id.desc())
-    query = sa.select(table).where(table.c.series == name).order_by(*order).limit(newest)
+    query = sa.select(table).where(table.c.series == name).order_by(table.c.due_at, table.c.night_id)
+    if newest is not None:
+        moments = sa.select(table.c.due_at).distinct().where(table.c.series == name)
+        last = moments.order_by(table.c.due_at.desc()).limit(newest).subquery()
+        query = query.where(table.c.due_at >= sa.select(sa.func.min(last.c.due_at)).scalar_subquery())
     with reading(database).connect() as connection:
-        return [Night(**row) for row in connection.execute(query).mappings()][::-1]
+        return [Night(**row) for row in connection.execute(query).mappings()]
 
 
 def alarms(database: sa.Engine, name: str | None = None) -> list[Alarm]:

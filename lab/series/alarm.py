@@ -19,15 +19,15 @@ from scipy.special import stdtrit
 
 Word = Literal["learning", "usual", "suspicious", "outlier", "fall", "rise"]
 
-#: Nights that must lie before a window, and the most that are used.
-LEAST_NIGHTS, MOST_NIGHTS = 8, 60
+#: Nights that must show the noise before a window, those of them since the last change, and the most that are used.
+LEAST_NIGHTS, LEAST_SINCE, MOST_NIGHTS = 8, 4, 60
 #: A suspicious night is measured again at most so often.
-MOST_AGAIN = 5
+MOST_AGAIN = 7
 _WINDOWS = (1, 2, 4, 8, 16)
 #: Chances, on one side, that the mean of a window leaves its interval although nothing changed: to measure again (which
 #: windows of many nights ask for less readily, since they have time), to decide with the last re-measurement, and
 #: to decide without waiting for it.
-_SUSPECT, _SUSPECT_SLOWLY, _DECIDE, _DECIDE_AT_ONCE = 0.1, 0.02, 0.0008, 0.00003
+_SUSPECT, _SUSPECT_SLOWLY, _DECIDE, _DECIDE_AT_ONCE = 0.1, 0.02, 0.0004, 0.00003
 _FEW = 2
 #: The correlation of neighbouring nights is drawn to this value, as if so many nights had shown it.
 _USUAL_CORRELATION, _ITS_NIGHTS, _MOST_CORRELATION = 0.2, 10, 0.8
@@ -55,12 +55,14 @@ MEASURES = (
 class Night:
     """The natural logarithms of one night's value and of its re-measurements, and the standard error of one of them.
 
-    `is_outlier`: it was suspicious, and measuring again did not confirm it. It predicts nothing.
+    `is_outlier`: it was suspicious, and measuring again did not confirm it. It predicts nothing. `is_change`: it was
+    confirmed, so that the mean of the nights before it predicts nothing any more, but their noise does.
     """
 
     values: tuple[float, ...]
     error: float = 0.0
     is_outlier: bool = False
+    is_change: bool = False
 
     @property
     def mean(self) -> float:
@@ -86,17 +88,20 @@ class Finding:
 
 @dataclass(frozen=True)
 class Noise:
-    """The scatter of nights around their mean: standard deviation, correlation of neighbours, nights in effect."""
+    """The nights since the last change by mean and number, and the scatter of all around the means between changes:
+    standard deviation, its degrees of freedom, and the correlation of neighbours.
+    """
 
     mean: float
+    nights: int
     deviation: float
     error: float
     correlation: float
-    nights: int
+    around: int
 
     @property
     def freedom(self) -> float:
-        return max(2.0, (self.nights - 1) * (1 - self.correlation) / (1 + self.correlation))
+        return max(2.0, self.around * (1 - self.correlation) / (1 + self.correlation))
 
     def of_mean(self, nights: int) -> float:
         """Return the variance of the mean of so many successive nights, whose noise is autoregressive."""
@@ -112,20 +117,25 @@ class Noise:
 def noise(nights: Sequence[Night], measure: Measure) -> Noise | None:
     """Return the noise of the nights that are no outliers; None if there are too few."""
     usual = [night for night in nights if not night.is_outlier]
-    if len(usual) < LEAST_NIGHTS:
-        return None
+    changes = [place for place, night in enumerate(usual) if night.is_change and place]
     values, errors = np.array([night.mean for night in usual]), np.array([night.error for night in usual])
-    around = values - values.mean()
-    square = float((around**2).sum())
-    seen = float((around[1:] * around[:-1]).sum()) / square if square else 0.0
+    levels = np.split(values, changes)
+    around, since = len(values) - len(levels), levels[-1]
+    if around + 1 < LEAST_NIGHTS or len(since) < LEAST_SINCE:
+        return None
+    scattered = [level - level.mean() for level in levels]
+    square = float(sum((level**2).sum() for level in scattered))
+    neighbours = float(sum((level[1:] * level[:-1]).sum() for level in scattered))
+    seen = neighbours / square if square else 0.0
     drawn = (len(values) * seen + _ITS_NIGHTS * _USUAL_CORRELATION) / (len(values) + _ITS_NIGHTS)
     error = math.sqrt(float((errors**2).mean()))
-    deviation = max(math.sqrt(square / (len(values) - 1)), error, measure.least_noise)
-    return Noise(float(values.mean()), deviation, error, min(max(drawn, 0.0), _MOST_CORRELATION), len(values))
+    deviation = max(math.sqrt(square / around), error, measure.least_noise)
+    correlation = min(max(drawn, 0.0), _MOST_CORRELATION)
+    return Noise(float(since.mean()), len(since), deviation, error, correlation, around)
 
 
 def judge(history: Sequence[Night], tonight: Night, measure: Measure) -> Finding:
-    """Judge a night by the nights since the last change, oldest first.
+    """Judge a night by the nights before it, oldest first.
 
     `suspicious` asks for a re-measurement, which is then one more value of `tonight`. It is never the last word:
     with MOST_AGAIN of them a night is usual, an outlier, or a change.
@@ -172,13 +182,13 @@ class _Window:
 
 
 def _window(nights: Sequence[Night], size: int, measure: Measure) -> _Window | None:
-    """Return the window of the last nights, None without enough nights before it.
+    """Return the window of the last nights; None without enough nights before it since the last change.
 
     A value scatters by what its night shares with its re-measurements, and by its own error, of which the mean of
     several has less.
     """
     before, recent = nights[:-size], nights[-size:]
-    found = noise(before, measure)
+    found = None if any(night.is_change for night in recent) else noise(before, measure)
     if found is None:
         return None
     own = min(found.error**2, _MOST_OWN * found.deviation**2)

@@ -28,6 +28,7 @@ ANSWERS = {
     ("compare", "nothing"): "no results of 'nothing'",
     ("gate", "nothing", "--against", "nightly"): "there is no series 'nightly': the series are none",
     ("series", "check"): "No alarm is open.",
+    ("bisect", "a", "--good", "1", "--bad", "2", "--over", "vllm versions"): "there is no series a",
     ("acceptance", "nothing"): "no results of 'nothing'",
     ("advise", "nothing"): "no results of 'nothing'",
     ("report", "nothing"): "no results of 'nothing'",

@@ -19,11 +19,16 @@ from alembic.migration import MigrationContext
 from access import accounts, sessions
 from host.settings import Settings
 from jobs import leases, queue
+from jobs.series import bisects, nightly, store
+from jobs.series.bisects import About, Version
 from lab.cost import Price
 from lab.errors import AccessError, RevisionError
 from lab.roles import Actor, Role
+from lab.series.alarm import MEASURES
+from lab.series.bisect import End
 from tests.actors import ADMIN
 from tests.jobs.greedy_worker import claimed_by
+from tests.jobs.series.nights import NIGHT, add_series, measure, remember
 from tests.postgresql import Server, running_server
 from tests.workers.homes import Home, new_home, until, worker_environment
 from warehouse.app_db import audit, dashboards, pins, price_book, stored_objects
@@ -135,6 +140,32 @@ def test_what_several_people_pin_at_once_stands_on_one_dashboard(home: Home) -> 
     (board,) = dashboards.all_dashboards(home.database)
     pinned = {pin.shown.parameters_json for pin in pins.pins_on(home.database, board.dashboard_id)}
     assert len(pinned) == board.pins == 20
+
+
+def test_a_series_is_queued_once_measured_again_and_raises_its_alarm(home: Home) -> None:
+    add_series(home)
+    remember(home)
+    for _ in range(2):
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: nightly.tend(home.settings, home.database, NIGHT), range(4)))
+        measure(home, slower=1.3)
+    nightly.tend(home.settings, home.database, NIGHT)
+    night, again = store.nights(home.database, "nightly", 2)[1:]
+    assert (night.speedup_finding, again.again_of) == ("fall", night.night_id)
+    (alarm,) = store.alarms(home.database)
+    store.acknowledge(home.database, alarm.alarm_id, "known", actor=ADMIN)
+    store.silence(home.database, "nightly", NIGHT, actor=ADMIN)
+    store.annotate(home.database, "nightly", "driver 580", NIGHT, actor=ADMIN)
+    about = About("drafted", MEASURES[0], "wheels in a folder")
+    versions = [Version("1.0", "a"), Version("1.1", "b")]
+    begun = bisects.begin(home.database, store.named(home.database, "nightly"), about, versions, actor=ADMIN)
+    job_id = bisects.measure_version(home.settings, begun, 0, "vllm", actor=ADMIN)
+    bisects.failed(home.database, begun, 1, "it cannot be built")
+    assert [(step.version, step.job_id) for step in bisects.steps(home.database, begun)] == [(0, job_id), (1, None)]
+    bisects.store_end(home.database, begun, End("nothing can be told"))
+    ended = bisects.last(home.database, store.named(home.database, "nightly"), about)
+    assert ended is not None
+    assert ended.end == End("nothing can be told")
 
 
 def test_a_job_is_submitted_claimed_beaten_for_cancelled_and_retried(home: Home) -> None:

@@ -349,8 +349,9 @@ series = sa.Table(
     APP,
     sa.Column("series", sa.Text, primary_key=True, doc="name of the series"),
     sa.Column("study", sa.Text, nullable=False, doc="name of the study that is measured"),
-    sa.Column("arm", sa.Text, nullable=False, doc="the arm that is compared with the study's baseline"),
-    sa.Column("schedule", sa.Text, nullable=False, doc="when it is due, such as day at 02:00"),
+    sa.Column(
+        "schedule", sa.Text, nullable=False, doc="when it is due, such as day at 02:00; imported: by no schedule"
+    ),
     sa.Column("zone", sa.Text, nullable=False, doc="time zone of the schedule"),
     sa.Column(
         "engine", sa.Text, doc="such as vllm@newest: the engine that is chosen anew each night; null: the study's"
@@ -363,6 +364,7 @@ series = sa.Table(
     sa.Column("due_since", UtcDateTime, nullable=False),  # when it was added or resumed: nothing was due before
     sa.Column("study_json", sa.Text, nullable=False),
     sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("arm", sa.Text, doc="the only arm that is watched; null: each that is compared with the baseline"),
 )
 
 nights = sa.Table(
@@ -389,6 +391,8 @@ nights = sa.Table(
     sa.Column("predicted_low", sa.Double, doc="the nights before predict a speed-up above this in 95 of 100 nights"),
     sa.Column("predicted_high", sa.Double, doc="and below this"),
     sa.Column("acceptance_finding", sa.Text, doc="as speedup_finding, of the acceptance length"),
+    sa.Column("arm", sa.Text, doc="the arm that is compared with the baseline: a night has a row for each"),
+    sa.Column("label", sa.Text, doc="what the imported runs were labelled with as commit"),
     sa.Index("ix_nights_series_due_at", "series", "due_at"),
 )
 
@@ -409,6 +413,32 @@ alarms = sa.Table(
     sa.Column("email_at", UtcDateTime),
     sa.Column("delivery_error", sa.Text),
     sa.UniqueConstraint("night_id", "kind", "measure", name="uq_alarms_night_id"),
+)
+
+bisects = sa.Table(
+    "bisects",
+    APP,
+    sa.Column("bisect_id", sa.Text, primary_key=True),
+    sa.Column("series", sa.Text, sa.ForeignKey("series.series"), nullable=False),
+    sa.Column("arm", sa.Text, nullable=False),
+    sa.Column("measure", sa.Text, nullable=False),
+    sa.Column("source", sa.Text, nullable=False),  # such as wheels in FOLDER
+    sa.Column("versions_json", sa.Text, nullable=False),  # as they were at its begin, the good one first
+    sa.Column("study_json", sa.Text, nullable=False),
+    sa.Column("started_at", UtcDateTime, nullable=False),
+    sa.Column("started_by", sa.Text, nullable=False),
+    sa.Column("ended_at", UtcDateTime),
+    sa.Column("end_json", sa.Text),  # what it found
+)
+
+bisect_steps = sa.Table(
+    "bisect_steps",
+    APP,
+    sa.Column("bisect_id", sa.Text, sa.ForeignKey("bisects.bisect_id"), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.Integer, nullable=False),  # its place in versions_json
+    sa.Column("job_id", sa.Text),  # null: it could not be installed or queued
+    sa.Column("note", sa.Text),  # why
 )
 
 series_annotations = sa.Table(

@@ -1,11 +1,14 @@
-"""What a job measured for a night of a series: read once, when the job's verdict is stored."""
+"""What a job measured for a night of a series: read once, when its verdict is stored or it was imported."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
 
+from warehouse.queries.comparing.comparisons import compare_study
+from warehouse.queries.comparing.ratio_tables import arm_means
 from warehouse.queries.rows import Row, dicts
 
 _METRIC = "output_tok_per_s"
@@ -35,6 +38,21 @@ _RUNS = """
 """
 _INVALID = """
     SELECT why_invalid[1] FROM results WHERE job_id = ? AND is_valid = false ORDER BY started_at, run_id LIMIT 1
+"""
+_IMPORTED = """
+    SELECT job_id, any_value(labels_json ->> '$.commit') FROM runs
+    WHERE origin = 'imported' AND labels_json ->> '$.series' = ? GROUP BY job_id ORDER BY max(started_at), job_id
+"""
+_BLOCKS = """
+    WITH cells AS (
+        SELECT job_id, repeat, arm, avg(ln(output_tok_per_s)) AS rate, count(*) AS cells,
+            CASE WHEN bool_and(num_drafts IS NOT NULL) AND sum(num_drafts) > 0
+                THEN ln(1 + sum(num_accepted_tokens) / sum(num_drafts)) END AS length
+        FROM valid_latest_runs WHERE list_contains($1, job_id) AND output_tok_per_s > 0 GROUP BY ALL
+    )
+    SELECT job_id, repeat, mine.rate - base.rate AS speedup, mine.length AS acceptance_length
+    FROM cells AS mine JOIN cells AS base USING (job_id, repeat)
+    WHERE mine.arm = $2 AND base.arm = $3 AND mine.cells = $4 AND base.cells = $4 ORDER BY ALL
 """
 
 
@@ -70,3 +88,29 @@ def figures(con: duckdb.DuckDBPyConnection, job_id: str, arm: str, baseline: str
     of nights.
     """
     return dicts(con, _RUNS, [job_id, arm, baseline])[0]
+
+
+def compared(con: duckdb.DuckDBPyConnection, job_id: str) -> dict[str, Measured]:
+    """Return by arm what any job measured, an imported one too. Raises QueryError for one without a baseline."""
+    comparison = compare_study(con, job_id)
+    found = {}
+    for arm, mean in arm_means(comparison).items():
+        ratio = mean.ratio
+        if ratio is None:
+            found[arm] = Measured({}, "it has no ratio to the baseline")
+        else:
+            values = {"speedup": ratio.value, "low": ratio.low, "high": ratio.high}
+            found[arm] = Measured(values | figures(con, job_id, arm, comparison.baseline))
+    return found
+
+
+def imported_jobs(con: duckdb.DuckDBPyConnection, series: str) -> list[tuple[str, str | None]]:
+    """Return the imported jobs with the label of this series, the first measured first, each with its label commit."""
+    return con.execute(_IMPORTED, [series]).fetchall()
+
+
+def blocks(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], arm: str, baseline: str, cells: int) -> list[Row]:
+    """Return the logarithms of speedup and acceptance_length in each block of these jobs in which arm and baseline
+    have all their cells.
+    """
+    return dicts(con, _BLOCKS, [list(jobs), arm, baseline, cells])

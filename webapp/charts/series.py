@@ -37,7 +37,7 @@ def _points(rows: pd.DataFrame, field: str, mode: Mode, size: int) -> alt.Chart:
     scale = alt.Scale(domain=list(WORDS), range=colours)
     tooltip = tips(
         *(("due:N", "Due (UTC)"), ("written:N", "Speed-up [95 %]"), ("length:N", BY_NAME["acceptance_length"].label)),
-        *(("word:N", "Finding"), ("engine_version:N", "Engine"), ("hardware:N", "Hardware")),
+        *(("word:N", "Finding"), ("label:N", "Commit"), ("engine_version:N", "Engine"), ("hardware:N", "Hardware")),
     )
     drawn: alt.Chart = (
         alt.Chart(rows)

@@ -84,18 +84,29 @@ def folder_name(version: str) -> str:
 def add_engine(engines_file: Path, version: str) -> str:
     """Add the version to engines.toml with the environment of `vllm`, unless it is there. Return a sentence."""
     name = f"vllm-{version.replace('.', '-')}"
-    text = engines_text(engines_file)
-    engines = tomllib.loads(text)
+    engines = tomllib.loads(engines_text(engines_file))
     if name in engines:
         return f"{engines_file} has it as engine {name!r}"
-    lines = [f"[{name}]", 'kind = "vllm"', f'command = ["{{engines}}/{folder_name(version)}/bin/vllm", "serve"]']
-    for table in ("environment", "cpu_environment"):
-        variables = engines.get("vllm", {}).get(table, {})
-        lines += ["", f"[{name}.{table}]", *(f"{key} = {json.dumps(value)}" for key, value in variables.items())]
-    writing = engines_file.with_suffix(".writing")
-    writing.write_text("\n".join((text.rstrip("\n"), "", *lines, "")), encoding="utf-8")
-    writing.replace(engines_file)
+    variables = {
+        table: engines["vllm"][table]
+        for table in ("environment", "cpu_environment")
+        if table in engines.get("vllm", {})
+    }
+    command = [f"{{engines}}/{folder_name(version)}/bin/vllm", "serve"]
+    append_engine(engines_file, name, {"kind": "vllm", "command": command} | variables)
     return f'added to {engines_file} as engine {name!r}: an arm measures it with engine = "{name}"'
+
+
+def append_engine(engines_file: Path, name: str, table: Mapping[str, object]) -> None:
+    """Append a table with the values of an engine, and its tables of variables below it."""
+    lines = [f"[{name}]"]
+    lines += [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, dict)]
+    for key, value in table.items():
+        if isinstance(value, dict):
+            lines += ["", f"[{name}.{key}]", *(f"{name_} = {json.dumps(text)}" for name_, text in value.items())]
+    writing = engines_file.with_suffix(".writing")
+    writing.write_text("\n".join((engines_text(engines_file).rstrip("\n"), "", *lines, "")), encoding="utf-8")
+    writing.replace(engines_file)
 
 
 @write_for_engines()
@@ -145,7 +156,7 @@ def cpu_lock(engines_dir: Path, version: str) -> Path:
         left_out.write_text("\n".join(overrides), encoding="utf-8")
         resolved = Path(scratch) / "lock.txt"
         arguments = ("--python", sys.executable, "--no-annotate", "--no-header", "--quiet", "--override", str(left_out))
-        uv("pip", "compile", *arguments, *_torch_for_cpus(), str(wanted), "-o", str(resolved), environment=_links())
+        uv("pip", "compile", *arguments, *_torch_for_cpus(), str(wanted), "-o", str(resolved), environment=links())
         lines = resolved.read_text(encoding="utf-8").splitlines()
         pins = [line.replace("+cpu", "") for line in lines if not _OF_CUDA.match(line)]
         writing = lock.with_suffix(".writing")
@@ -181,7 +192,7 @@ def _install_cpu(python: Path, lock: Path, version: str) -> None:
     common = ("pip", "install", "--python", str(python), "--no-deps")
     with tempfile.TemporaryDirectory() as folder:
         wheel = metadata_wheel(Path(folder), version)
-        uv(*common, *_torch_for_cpus(), "-r", str(lock), str(wheel), environment=_links())
+        uv(*common, *_torch_for_cpus(), "-r", str(lock), str(wheel), environment=links())
     _add_cuda_libraries(python, lock)
 
 
@@ -191,7 +202,7 @@ def _add_cuda_libraries(python: Path, lock: Path) -> None:
     """
     torch = next((line for line in lock.read_text(encoding="utf-8").splitlines() if line.startswith("torch==")), None)
     if torch is not None:
-        uv("pip", "install", "--python", str(python), *_torch_for_cpus(), "-c", str(lock), torch, environment=_links())
+        uv("pip", "install", "--python", str(python), *_torch_for_cpus(), "-c", str(lock), torch, environment=links())
 
 
 def _import(python: Path, version: str) -> None:
@@ -211,9 +222,10 @@ def _torch_for_cpus() -> tuple[str, ...]:
     return () if find_links(os.environ) else ("--torch-backend", "cpu")
 
 
-def _links() -> dict[str, str]:
-    links = find_links(os.environ)
-    return {"UV_FIND_LINKS": ",".join(links)} if links else {}
+def links() -> dict[str, str]:
+    """Return uv's variable for where pip is configured to find wheels, if that is anywhere."""
+    found = find_links(os.environ)
+    return {"UV_FIND_LINKS": ",".join(found)} if found else {}
 
 
 def find_links(environment: Mapping[str, str]) -> list[str]:

@@ -13,7 +13,8 @@ from cli.arguments import AsJson, AsReference, StudyName
 from cli.lab import ready_database, ready_settings
 from cli.named_study import named_study
 from cli.output import print_json, print_table, print_text
-from jobs.series import nightly, store
+from jobs.series import store
+from jobs.series.judging import MOST_WITHOUT
 from jobs.series.store import Alarm, Night, Plan, Series
 from lab.errors import UserError
 from lab.metrics.number_format import bounds, number, times
@@ -41,7 +42,7 @@ def add(
     zone: Annotated[str, typer.Option(help="Time zone of the schedule, such as Europe/Berlin.")] = "UTC",
     name: Annotated[str | None, typer.Option(help="Name of the series; by default the study's.")] = None,
     arm: Annotated[
-        str | None, typer.Option(help="The arm to watch; by default the only one beside the baseline.")
+        str | None, typer.Option(help="The only arm to watch; by default each that is compared with the baseline.")
     ] = None,
     engine: Annotated[
         str | None, typer.Option(help="A kind of engine whose newest version is taken each night, like vllm@newest.")
@@ -58,7 +59,20 @@ def add(
     plan = Plan(every, zone, arm, engine, priority)
     called = name or named.name.replace(" ", "-")
     made = store.add(ready_settings(), ready_database(), called, named, plan, actor=local_actor())
-    print_text(f"{made.series} watches {made.arm!r} of {made.study!r}; it is next due at {_next(made)}.")
+    print_text(f"{made.series} watches {made.watched} of {made.study!r}; it is next due at {_next(made)}.")
+
+
+@app.command("add-imported")
+def add_imported(
+    name: Annotated[str, typer.Argument(metavar="SERIES", help="Its name, and the value of the label series.")],
+    *,
+    arm: Annotated[str | None, typer.Option(help="The only arm to watch; by default each beside the baseline.")] = None,
+) -> None:
+    """Add a series of jobs that are imported with the labels series=SERIES and commit=LABEL."""
+    made = store.add_imported(ready_database(), name, arm, actor=local_actor())
+    print_text(
+        f"{made.series} watches {made.watched} of jobs imported with --label series={name}, while the page runs."
+    )
 
 
 @app.command(name="list")
@@ -72,12 +86,12 @@ def list_series(*, as_json: AsJson = False) -> None:
         return
     rows = [
         (
-            *(each.series, each.study, each.arm, each.schedule, each.zone, _next(each)),
+            *(each.series, each.study, each.watched, each.schedule, each.zone, _next(each)),
             *(_words(nights[-1]) if nights else "no night yet", sum(a.series == each.series for a in open_alarms)),
         )
         for each, nights in every
     ]
-    print_table(("series", "study", "arm", "every", "zone", "next", "last night", "alarms"), rows)
+    print_table(("series", "study", "arms", "every", "zone", "next", "last night", "alarms"), rows)
 
 
 @app.command()
@@ -88,10 +102,8 @@ def show(name: Name, *, as_json: AsJson = False) -> None:
     if as_json:
         print_json(_document(found, nights, alarms))
         return
-    print_text(
-        f"{found.series}: {found.arm!r} of {found.study!r}, every {found.schedule} ({found.zone}), next {_next(found)}"
-    )
-    head = ("night", "state", "speed-up", "acceptance length", "finding", "baseline tok/s", "engine", "job")
+    print_text(f"{found.series}: {found.watched} of {found.study!r}, {_when(found)}, next {_next(found)}")
+    head = ("night", "arm", "state", "speed-up", "acceptance length", "finding", "baseline tok/s", "engine", "job")
     print_table(head, [_row(night) for night in nights[-_NEWEST:]])
     for at, text in store.annotations_of(database, name):
         print_text(f"{at:%Y-%m-%d %H:%M} UTC: {text}")
@@ -112,7 +124,7 @@ def check(*, as_json: AsJson = False) -> None:
         for alarm in alarms:
             print_text(_alarm_words(alarm))
         for each in late:
-            print_text(f"{each.series} has not been queued for {nightly.MOST_WITHOUT} nights: is the page running?")
+            print_text(f"{each.series} has not been queued for {MOST_WITHOUT} nights: is the page running?")
         if not alarms and not late:
             print_text("No alarm is open.")
     raise SystemExit(_OPEN if alarms or late else 0)
@@ -179,19 +191,25 @@ def _moment(text: str, zone: str) -> datetime:
     return (moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)
 
 
+def _when(found: Series) -> str:
+    return found.schedule if found.is_imported else f"every {found.schedule} ({found.zone})"
+
+
 def _next(found: Series) -> str:
     if found.paused_at is not None:
         return "paused"
+    if found.is_imported:
+        return "with the next import"
     return f"{found.timetable.next(datetime.now(UTC)).astimezone(ZoneInfo(found.zone)):%Y-%m-%d %H:%M} {found.zone}"
 
 
 def _is_late(found: Series, now: datetime) -> bool:
     """Return whether nobody has queued it, or noted why not, for as many nights as raise an alarm."""
-    if found.paused_at is not None:
+    if found.paused_at is not None or found.is_imported:
         return False
     nights = store.nights(ready_database(), found.series)
     known = max([found.due_since, *(night.due_at for night in nights)])
-    return len(found.timetable.due(known, now)) >= nightly.MOST_WITHOUT
+    return len(found.timetable.due(known, now)) >= MOST_WITHOUT
 
 
 def _row(night: Night) -> tuple[object, ...]:
@@ -202,8 +220,10 @@ def _row(night: Night) -> tuple[object, ...]:
     )
     length = "" if night.acceptance_length is None else number(night.acceptance_length)
     rate = "" if night.baseline_tok_per_s is None else number(night.baseline_tok_per_s)
+    again = f" {night.night_id[night.night_id.rindex('#') :]}" if night.again_of else ""
     return (
-        night.night_id.partition(" ")[2],
+        f"{night.label or f'{night.due_at:%Y-%m-%d %H:%M}'}{again}",
+        night.arm,
         _words(night),
         ratio,
         length,

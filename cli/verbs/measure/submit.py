@@ -40,7 +40,7 @@ def submit(
     else:
         print_text(f"{job_id} is queued; results: {follow.results_url(here.public_url, job_id)}")
     if wait:
-        ended = follow.follow(here, job_id)
+        ended = follow.follow(here, job_id, on_stderr=as_json)
         if ended.state != "done" or ended.error is not None:
             print_error(f"{job_id} {ended.outcome}{f': {ended.error}' if ended.error else ''}")
             raise SystemExit(1)

@@ -14,6 +14,7 @@ from lab.study.plan import plan
 from tests.actors import ADMIN
 from tests.webapp.measured import write_run
 from tests.workers.homes import Home
+from warehouse.app_db.schema import alarms as alarms_table
 from warehouse.app_db.schema import nights as nights_table
 from warehouse.app_db.schema import series as series_table
 from warehouse.ingest.service import ingest_all
@@ -31,12 +32,13 @@ def add_series(home: Home) -> None:
         connection.execute(sa.update(series_table).values(due_since=START))
 
 
-def remember(lab: Home, count: int = 12) -> None:
+def remember(lab: Home, count: int = 12, arm: str = "drafted") -> None:
     """Nights before START: the draft is about as fast as `write_run` makes it, with a little noise."""
     rows = [
         {
-            "night_id": f"nightly {number}",
+            "night_id": f"nightly {number} {arm}",
             "series": "nightly",
+            "arm": arm,
             "due_at": START - (count - number) * DAY,
             "state": "measured",
             "speedup": 1.164 * (1 + 0.005 * math.sin(number)),
@@ -46,6 +48,13 @@ def remember(lab: Home, count: int = 12) -> None:
     ]
     with lab.database.begin() as connection:
         connection.execute(nights_table.insert(), rows)
+
+
+def raise_fall(database: sa.Engine, night_id: str, at: datetime, sentence: str) -> None:
+    """An open alarm of the series nightly."""
+    about = {"series": "nightly", "night_id": night_id, "kind": "fall", "measure": "speedup", "sentence": sentence}
+    with database.begin() as connection:
+        connection.execute(alarms_table.insert().values(about | {"raised_at": at}))
 
 
 def measure(lab: Home, slower: float = 1.0) -> None:

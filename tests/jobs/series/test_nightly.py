@@ -14,8 +14,9 @@ from jobs.series import nightly, store
 from jobs.series.store import Night, Plan
 from lab.errors import StudyError, UserError
 from tests.actors import ADMIN, SUBMITTER
-from tests.jobs.series.nights import DAILY, DAY, NIGHT, START, add_series, measure, remember
-from tests.workers.homes import Home
+from tests.jobs.series.nights import DAILY, DAY, NIGHT, ONE_CELL, START, add_series, measure, raise_fall, remember
+from tests.workers.homes import NGRAM, Home
+from warehouse.app_db.schema import series as series_table
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
 
@@ -108,8 +109,8 @@ def test_a_confirmed_fall_raises_one_alarm_and_its_values_stay(lab: Home) -> Non
     assert night.speedup == pytest.approx(0.943, rel=0.02)
     assert night.predicted_low is not None
     assert night.predicted_low > 1.12
-    falls = [alarm for alarm in store.alarms(lab.database) if alarm.measure == "speedup"]
-    assert [(alarm.kind, alarm.night_id) for alarm in falls] == [("fall", night.night_id)]
+    falls = store.alarms(lab.database)
+    assert [(alarm.kind, alarm.night_id, alarm.measure) for alarm in falls] == [("fall", night.night_id, "speedup")]
     assert "the speed-up of 'drafted' fell by 1" in falls[0].sentence
     assert tend(lab, NIGHT + timedelta(hours=1))[-2:] == [night, again]
     ingest_all(lab.settings)
@@ -117,6 +118,28 @@ def test_a_confirmed_fall_raises_one_alarm_and_its_values_stay(lab: Home) -> Non
         told = con.execute("SELECT speedup, speedup_finding FROM nights WHERE night_id = ?", [night.night_id])
         assert told.fetchall() == [(night.speedup, "fall")]
         assert con.execute("SELECT count(*) FROM alarms WHERE kind = 'fall'").fetchone() == (len(falls),)
+
+
+def test_all_arms_are_watched_by_one_job_and_one_alarm_names_those_that_fell(home: Home) -> None:
+    drafts = [{"name": name, "speculation": NGRAM} for name in ("first", "second")]
+    study = home.study(**ONE_CELL, arms=[{"name": "plain"}, *drafts])
+    store.add(home.settings, home.database, "nightly", study, DAILY, actor=ADMIN)
+    with home.database.begin() as connection:
+        connection.execute(sa.update(series_table).values(due_since=START))
+    remember(home, arm="first")
+    remember(home, arm="second")
+    for slower in (1.3, 1.3):
+        tend(home, NIGHT)
+        assert len(queue.jobs(home.database, active=True)) == 1
+        measure(home, slower)
+    nights = [night for night in tend(home, NIGHT) if night.due_at > START]
+    assert [(night.arm, night.again_of is None) for night in nights] == [
+        *(("first", True), ("first", False), ("second", True), ("second", False)),
+    ]
+    assert len({night.job_id for night in nights}) == 2
+    (alarm,) = store.alarms(home.database)
+    assert "the speed-up of 'first' fell by" in alarm.sentence
+    assert ". And the speed-up of 'second' fell by" in alarm.sentence
 
 
 def test_a_noisy_night_is_measured_again_and_raises_nothing(lab: Home) -> None:
@@ -127,7 +150,7 @@ def test_a_noisy_night_is_measured_again_and_raises_nothing(lab: Home) -> None:
     measure(lab)
     night, _ = [each for each in tend(lab, NIGHT) if each.due_at > START]
     assert night.speedup_finding == "outlier"
-    assert [alarm for alarm in store.alarms(lab.database) if alarm.measure == "speedup"] == []
+    assert store.alarms(lab.database) == []
 
 
 def test_a_paused_series_is_not_due_and_resumes_from_now(lab: Home) -> None:
@@ -153,8 +176,10 @@ def test_only_what_can_be_watched_is_added(lab: Home) -> None:
         {"name": "plain"},
         *({"name": f"k{k}", "speculation": {"method": "ngram", "num_speculative_tokens": k}} for k in (1, 2)),
     ]
-    with pytest.raises(UserError, match="watches one arm: name it with --arm; compared with 'plain' are k1, k2"):
-        add("two", arms=arms)
+    with pytest.raises(UserError, match="there is no arm 'k3'; compared with 'plain' are k1, k2"):
+        add("two", arms=arms, plan=Plan("hour", arm="k3"))
+    with pytest.raises(UserError, match="watches an arm beside the baseline; compared with 'plain' are none"):
+        add("none", arms=arms[:1])
     with pytest.raises(UserError, match="there is or was a series nightly"):
         add("nightly")
     with pytest.raises(UserError, match="cannot be a series' name"):
@@ -176,9 +201,7 @@ def test_the_newest_engine_is_the_release_with_the_greatest_numbers() -> None:
 
 
 def test_an_alarm_is_acknowledged_once_with_a_note(lab: Home) -> None:
-    with lab.database.begin() as connection:
-        about = {"series": "nightly", "night_id": "n", "kind": "fall", "measure": "speedup", "sentence": "it fell"}
-        nightly._raise(connection, START, **about)
+    raise_fall(lab.database, "n", START, "it fell")
     store.acknowledge(lab.database, 1, "known", actor=ADMIN)
     (alarm,) = store.alarms(lab.database)
     assert (alarm.is_open, alarm.acknowledged_by, alarm.acknowledgement) == (False, ADMIN.name, "known")

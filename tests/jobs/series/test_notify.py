@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from host.settings import Settings
-from jobs.series import nightly, notify, store
+from jobs.series import notify, store
 from jobs.series.store import Plan
 from tests.actors import ADMIN
+from tests.jobs.series.nights import raise_fall
 from tests.workers.homes import Home
 
 NOW = datetime(2026, 6, 2, 3, tzinfo=UTC)
@@ -105,15 +106,7 @@ def mailbox() -> Iterator[Mailbox]:
 def alarmed(home: Home, **settings: Any) -> Settings:
     """A series with one open alarm; gives the home's settings with these."""
     store.add(home.settings, home.database, "nightly", home.study(), Plan("day at 02:00"), actor=ADMIN)
-    with home.database.begin() as connection:
-        about = {
-            "series": "nightly",
-            "night_id": "n",
-            "kind": "fall",
-            "measure": "speedup",
-            "sentence": "it <fell> & 5 %",
-        }
-        nightly._raise(connection, NOW, **about)
+    raise_fall(home.database, "n", NOW, "it <fell> & 5 %")
     return home.settings.model_copy(update=settings)
 
 

@@ -9,9 +9,10 @@ from urllib.parse import parse_qs
 import pytest
 
 from host.settings import Settings
-from jobs.series import nightly, store
+from jobs.series import store
 from jobs.series.store import Plan
 from tests.actors import ADMIN
+from tests.jobs.series.nights import raise_fall
 from tests.lab.studies import DRAFT, study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.page_text import words
@@ -30,6 +31,7 @@ def night(number: int, **values: object) -> dict[str, object]:
     usual = {
         "night_id": f"nightly {number}",
         "series": "nightly",
+        "arm": "draft",
         "due_at": START + timedelta(days=number),
         "state": "measured",
         "job_id": f"job-{number}",
@@ -62,10 +64,7 @@ def fill(settings: Settings) -> None:
         rows[16] |= without | {"state": "failed", "note": "EngineError: no memory", "speedup_finding": None}
         with database.begin() as connection:
             connection.execute(nights.insert(), rows)
-            about = {"series": "nightly", "night_id": "nightly 20", "kind": "fall", "measure": "speedup"}
-            nightly._raise(
-                connection, START + timedelta(days=20, hours=1), **about, sentence="the speed-up fell by 10 %"
-            )
+        raise_fall(database, "nightly 20", START + timedelta(days=20, hours=1), "the speed-up fell by 10 %")
 
 
 def test_without_a_series_the_page_says_how_to_add_one(open_page: OpenPage) -> None:
@@ -84,7 +83,7 @@ def test_the_wall_shows_the_alarm_first_and_links_the_nights_around_the_fall(
     labels = [link.label for link in links]
     assert labels.index("nightly") < labels.index("weekly")
     (pair,) = (parse_qs(link.query_string) for link in links if "side by side" in link.label)
-    assert pair == {"study": ["small · job-19", "small · job-20"]}
+    assert pair == {"job": ["job-19"], "with": ["small · job-20"], "baseline": ["draft"]}
 
 
 def test_an_alarm_is_acknowledged_on_the_page(settings: Settings, open_page: OpenPage) -> None:

@@ -20,6 +20,10 @@ _NUMBERS = (
     *("speedup", "low", "high", "acceptance_length", "arm_tok_per_s", "baseline_tok_per_s"),
     *("predicted_low", "predicted_high"),
 )
+_NOTE = (
+    "bars: 95 % interval of the night; band: 95 % of nights as predicted; triangles: confirmed changes; "
+    "hollow: not confirmed; ✕: no value"
+)
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
@@ -27,35 +31,33 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     name = parameters[url_params.SERIES.key][0]
     of = store.named(published_data.engine(), name)
     rows = table(store.nights(published_data.engine(), name))
-    if rows.empty:
-        return []
     notes = pd.DataFrame(store.annotations_of(published_data.engine(), name), columns=["due_at", "text"])
-    note = (
-        "bars: 95 % interval of the night; band: 95 % of nights as predicted; triangles: confirmed changes; "
-        "hollow: not confirmed; ✕: no value"
-    )
-    speedup = series.speedups(rows, notes, mode)
-    title = f"{of.arm} against the baseline, {of.study}"
-    drawn = [Figure("nights", title, note, (), (("", speedup),), rows, least_width=800)]
-    below = [
-        (column, title, panel(rows, mode))
-        for column, title, panel in (
-            ("acceptance_length", BY_NAME["acceptance_length"].label, series.lengths),
-            ("baseline_tok_per_s", "The baseline's own speed", series.rates),
-        )
-        if rows[column].notna().any()
-    ]
-    return drawn + [Figure(key, title, "by night", (), (("", chart),), rows) for key, title, chart in below]
+    drawn: list[Figure] = []
+    for number_, (arm, of_arm) in enumerate(rows.groupby("arm", sort=False), 1):
+        suffix = f"-{number_}" if number_ > 1 else ""
+        panel = series.speedups(of_arm, notes, mode)
+        title = f"{arm} against the baseline, {of.study}"
+        drawn.append(Figure(f"nights{suffix}", title, _NOTE, (), (("", panel),), of_arm, least_width=800))
+        if of_arm["acceptance_length"].notna().any():
+            panel = series.lengths(of_arm, mode)
+            title = f"{BY_NAME['acceptance_length'].label} of {arm}"
+            drawn.append(Figure(f"acceptance_length{suffix}", title, "by night", (), (("", panel),), of_arm))
+    first = rows.drop_duplicates("due_at")
+    if first["baseline_tok_per_s"].notna().any():
+        title, panel = "The baseline's own speed", series.rates(first, mode)
+        drawn.append(Figure("baseline_tok_per_s", title, "by night", (), (("", panel),), first))
+    return drawn
 
 
 def table(nights: Sequence[Night]) -> pd.DataFrame:
-    """Return a row per night, without re-measurements, as the charts draw it."""
+    """Return a row per night and arm, without re-measurements, as the charts draw it."""
     rows = pd.DataFrame(
         [vars(night) for night in nights if night.again_of is None], columns=list(Night.__annotations__)
     )
     rows = rows.astype(dict.fromkeys(_NUMBERS, float))
     intervals = zip(rows["speedup"], rows["low"], rows["high"], strict=True)
-    versions = rows["engine_version"].ffill()
+    versions = rows.groupby("arm")["engine_version"].ffill()
+    earlier = versions.groupby(rows["arm"]).shift()
     return rows.assign(
         due=rows["due_at"].map(moment),
         written=[ratio(*values) for values in intervals],
@@ -66,5 +68,6 @@ def table(nights: Sequence[Night]) -> pd.DataFrame:
             f"{state}: {note}" if isinstance(note, str) else state
             for state, note in zip(rows["state"], rows["note"], strict=True)
         ],
-        is_new_version=rows["engine_version"].notna() & (versions != versions.shift()),
+        label=rows["label"].fillna(""),
+        is_new_version=rows["engine_version"].notna() & (versions != earlier),
     )

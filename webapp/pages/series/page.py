@@ -22,7 +22,7 @@ from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures, show_panels
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal, moment
-from webapp.shared.url_params import JOB, SLICED, View, job_label, page_file
+from webapp.shared.url_params import JOB, View, job_label, page_file
 
 _COLUMNS = columns(
     "speedup",
@@ -33,12 +33,17 @@ _COLUMNS = columns(
     "job_id",
     pinned="due",
     due=Column("Due (UTC)"),
+    arm=Column("Arm"),
+    label=Column("Commit"),
     why=Column("State", width="medium"),
     word=Column("Finding"),
     length=Column(BY_NAME["acceptance_length"].label),
     baseline_tok_per_s=Column("Baseline, tokens/s", "%.1f"),
 )
-_SHOWN = ["due", "why", "speedup", "low", "high", "word", "length", "baseline_tok_per_s", "engine_version", "hardware"]
+_SHOWN = [
+    *("due", "arm", "label", "why", "speedup", "low", "high", "word", "length"),
+    *("baseline_tok_per_s", "engine_version", "hardware"),
+]
 
 
 def show_page() -> None:
@@ -60,29 +65,37 @@ def show_page() -> None:
         view = View("series", {url_params.SERIES.key: (name,)})
         show_alarms([alarm for alarm in alarms if alarm.series == name])
         drawn = figures.figures(view.parameters, colour_mode())
-        show_figures(drawn[:1], colour_mode(), view)
-        show_figures(drawn[1:], colour_mode(), view)
-        show_pair(next(each for each in every if each.series == name), nights[name])
+        for is_wide in (True, False):
+            show_figures([figure for figure in drawn if figure.is_wide == is_wide], colour_mode(), view)
+        show_pairs(next(each for each in every if each.series == name), nights[name])
         rows = figures.table(nights[name])
-        show_table(rows[[*_SHOWN, "job_id"]].iloc[::-1], _COLUMNS, "Nights, newest first", view, "nights")
+        shown = [name for name in (*_SHOWN, "job_id") if name != "label" or rows["label"].any()]
+        show_table(rows[shown].iloc[::-1], _COLUMNS, "Nights, newest first", view, "nights")
 
 
 def show_wall(every: Sequence[Series], nights: dict[str, list[Night]], alarms: Sequence[Alarm]) -> None:
-    """Show a small multiple of each series with its state; those with an alarm come first."""
+    """Show a small multiple of each arm of each series with its state; those with an alarm come first."""
     alarmed = {alarm.series for alarm in alarms}
     with st.grid(4, min_column_width=260, gap="small"):
         for each in sorted(every, key=lambda each: each.series not in alarmed):
-            with st.container(border=True, height="stretch", gap="xxsmall"):
-                word, colour = _state(each, nights[each.series], alarmed)
-                with st.container(horizontal=True, horizontal_alignment="distribute"):
-                    query = {url_params.SERIES.key: each.series}
-                    st.page_link(page_file("series"), label=literal(each.series), query_params=query)
-                    st.badge(word, color=colour)
-                rows = figures.table(nights[each.series])
-                if rows["speedup"].notna().any():
-                    panel = ("", charts.small(rows, colour_mode()))
-                    show_panels(Figure(f"wall-{each.series}", each.series, "", (), (panel,), rows), colour_mode())
-                st.caption(_last(nights[each.series]))
+            arms = list(dict.fromkeys(night.arm for night in nights[each.series]))
+            for arm in arms or [""]:
+                of_arm = [night for night in nights[each.series] if night.arm == arm]
+                with st.container(border=True, height="stretch", gap="xxsmall"):
+                    _show_small(each, of_arm, arm if len(arms) > 1 else "", alarmed)
+
+
+def _show_small(each: Series, nights: Sequence[Night], arm: str, alarmed: set[str]) -> None:
+    word, colour = _state(each, nights, alarmed)
+    with st.container(horizontal=True, horizontal_alignment="distribute"):
+        query = {url_params.SERIES.key: each.series}
+        st.page_link(page_file("series"), label=literal(each.series), query_params=query)
+        st.badge(word, color=colour)
+    rows = figures.table(nights)
+    if rows["speedup"].notna().any():
+        panel = ("", charts.small(rows, colour_mode()))
+        show_panels(Figure(f"wall-{each.series}-{arm}", each.series, "", (), (panel,), rows), colour_mode())
+    st.caption(" · ".join(filter(None, (literal(arm), _last(nights)))))
 
 
 def _state(each: Series, nights: Sequence[Night], alarmed: set[str]) -> tuple[str, Colour]:
@@ -124,31 +137,35 @@ def show_alarms(alarms: Sequence[Alarm]) -> None:
                 st.rerun()
 
 
-def show_pair(of: Series, nights: Sequence[Night]) -> None:
-    """Link two nights: by default the last changed one, else the last, and the one before it."""
+def show_pairs(of: Series, nights: Sequence[Night]) -> None:
+    """Link two nights of each arm in Compare: by default the one that fell last, else the last, and the one before."""
+    studies = published_data.studies_with_results()
+    names = dict(zip(studies["job_id"], studies["study_name"], strict=True))
+    arms = list(dict.fromkeys(night.arm for night in nights))
+    for arm in arms:
+        pair = _pair([night for night in nights if night.arm == arm])
+        if pair is None:
+            continue
+        before, after = pair
+        label = job_label(names.get(after.job_id, of.study), after.job_id or "")
+        whose = f" of {literal(arm)}" if len(arms) > 1 else ""
+        st.page_link(
+            page_file("compare"),
+            label=f"{moment(before.due_at)} and {moment(after.due_at)}{whose} side by side in Compare",
+            icon=":material/compare_arrows:",
+            query_params={JOB.key: before.job_id or "", url_params.WITH.key: label, url_params.BASELINE.key: arm},
+        )
+
+
+def _pair(nights: Sequence[Night]) -> tuple[Night, Night] | None:
     measured = [night for night in nights if night.again_of is None and night.state == "measured" and night.job_id]
     if len(measured) < 2:
-        return
-    changed = [
+        return None
+    fallen = [
         place for place, night in enumerate(measured) if "fall" in (night.speedup_finding, night.acceptance_finding)
     ]
-    at = max(changed[-1] if changed else len(measured) - 1, 1)
-    before, after = measured[at - 1], measured[at]
-    labels = [job_label(of.study, night.job_id or "") for night in (before, after)]
-    with st.container(horizontal=True):
-        st.page_link(
-            page_file("explore"),
-            label=f"{moment(before.due_at)} and {moment(after.due_at)} side by side",
-            icon=":material/compare_arrows:",
-            query_params=[(SLICED["study"].key, label) for label in labels],
-        )
-        for night in (before, after):
-            st.page_link(
-                page_file("compare"),
-                label=f"{moment(night.due_at)} in Compare",
-                icon=":material/compare:",
-                query_params={JOB.key: night.job_id or ""},
-            )
+    at = max(fallen[-1] if fallen else len(measured) - 1, 1)
+    return measured[at - 1], measured[at]
 
 
 if __name__ == "__main__":
