@@ -6,8 +6,7 @@ RUN := $(VENV)/bin
 ENGINES_DIR := $(or $(DRAFTHOUSE_ENGINES_DIR),.engines)
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo check audit test test-fast mutants bench models engine-vllm engine-matrix engine-update wheel install screenshots journeys docs clean
-.PHONY: help up demo check audit test test-fast test-fleet mutants bench models engine-vllm engine-matrix wheel install screenshots journeys docs clean
+.PHONY: help up demo check audit test test-fast test-fleet mutants bench models engine-vllm engine-matrix engine-update wheel install screenshots journeys docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -98,7 +97,6 @@ $(VENV)/installed-test: requirements-test.lock tests/httpfs.lock $(VENV)/install
 	@$(RUN)/uv pip install --quiet --python $(VENV) --target $(VENV)/httpfs --require-hashes -r tests/httpfs.lock
 	@touch $@
 
-.PHONY: browser nginx install-test
 browser: install-test
 	@bin/install-chromium
 nginx:
