@@ -8,7 +8,7 @@ from __future__ import annotations
 from alembic import op
 
 revision = "warehouse_0031"
-down_revision = "warehouse_0029"
+down_revision = "warehouse_0030"
 branch_labels = None
 depends_on = None
 
