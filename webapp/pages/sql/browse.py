@@ -41,8 +41,8 @@ def begin(name: str) -> None:
 
 
 def show(name: str) -> None:
-    columns = next(found for known, _, found in data.tables() if known == name)
-    names = [column for column, _, _ in columns]
+    described = next(found for known, _, found in data.tables() if known == name)
+    names = [column for column, _, _ in described]
     chosen = _chosen(names)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.subheader(f"Table {literal(name)}", anchor=False, width="content")
