@@ -6,11 +6,14 @@ All of it is in the link: the table, the columns whose values are counted, and t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from webapp.pages.sql import data, state
 from webapp.pages.sql.state import Query
+from webapp.shared.columns import Column, columns
 from webapp.shared.errors import callback
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
@@ -21,6 +24,7 @@ TABLE, FACET, CHOSEN = "table", "facet", "is"
 _MOST_VALUES, _MOST_ROWS = 12, 1_000
 _NULL = "(null)"
 _FACETS = "browse-facets"
+_RUN = Column("run_id", link_text=r"run=([^&]*)")
 
 
 def table() -> str | None:
@@ -37,8 +41,8 @@ def begin(name: str) -> None:
 
 
 def show(name: str) -> None:
-    columns = next(found for known, _, found in data.tables() if known == name)
-    names = [column for column, _, _ in columns]
+    described = next(found for known, _, found in data.tables() if known == name)
+    names = [column for column, _, _ in described]
     chosen = _chosen(names)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.subheader(f"Table {literal(name)}", anchor=False, width="content")
@@ -51,7 +55,12 @@ def show(name: str) -> None:
     more = f"; the first {_MOST_ROWS:,}" if len(answer.frame) == _MOST_ROWS else ""
     st.caption(f"{count(len(answer.frame), 'row')}{more}")
     view = View(state.PAGE, {TABLE: (name,), FACET: _facets(names), CHOSEN: st.query_params.get_all(CHOSEN)})
-    show_table(answer.frame, {}, f"Rows of {name}", view, "browse")
+    show_table(answer.frame, run_links(answer.frame), f"Rows of {name}", view, "browse")
+
+
+def run_links(frame: pd.DataFrame) -> dict[str, Any]:
+    """Return the configuration of a table in which a run's id, beside its job's, leads to its page."""
+    return columns(pinned="", run_id=_RUN) if {"run_id", "job_id"} <= set(frame.columns) else {}
 
 
 def _show_facets(name: str, names: Sequence[str], chosen: dict[str, str]) -> None:
@@ -59,22 +68,19 @@ def _show_facets(name: str, names: Sequence[str], chosen: dict[str, str]) -> Non
         st.session_state[_FACETS] = list(_facets(names))
     facets = st.multiselect("Count the values of", names, key=_FACETS, placeholder="Choose columns")
     _set(FACET, facets)
-    if not facets:
-        return
-    with st.grid(3, gap="small", min_column_width=240):
-        for column in facets:
-            _show_facet(
-                name, column, {key: value for key, value in chosen.items() if key != column}, chosen.get(column)
-            )
+    for column in facets:
+        others = {key: value for key, value in chosen.items() if key != column}
+        _show_facet(name, column, others, chosen.get(column))
 
 
 def _show_facet(name: str, column: str, others: dict[str, str], chosen: str | None) -> None:
     """Draw the most frequent values of a column among the rows that the other choices leave, to be clicked."""
     sql = (
-        f'SELECT {_quoted(column)}::VARCHAR AS value, count(*) AS rows FROM "{name}"{_where(others)} '  # noqa: S608 - quoted
+        f"SELECT coalesce({_quoted(column)}::VARCHAR, '{_NULL}') AS value, count(*) AS rows "  # noqa: S608 - quoted
+        f'FROM "{name}"{_where(others)} '
         f"GROUP BY ALL ORDER BY rows DESC, value LIMIT {_MOST_VALUES}"
     )
-    counted = {row["value"] or _NULL: row["rows"] for row in data.answer(sql).frame.to_dict("records")}
+    counted = {row["value"]: row["rows"] for row in data.answer(sql).frame.to_dict("records")}
     values = list(counted) if chosen is None or chosen in counted else [chosen, *counted]
     key = f"browse-{name}-{column}"
     if key not in st.session_state:

@@ -256,7 +256,7 @@ def _stop(sql: str) -> None:
 def _show_table(frame: pd.DataFrame, query: Query, view_id: str) -> None:
     """Show the answer as a table. `view_id` is empty for a query that is not saved."""
     title, view = figures.title_of(query.sql, view_id), _view(view_id)
-    show_table(frame, {}, title, view, "answer")
+    show_table(frame, browse.run_links(frame), title, view, "answer")
     dialogs.show_pin_button(title, view, figures.TABLE, "Pin the table")
 
 
