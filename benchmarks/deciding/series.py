@@ -16,7 +16,9 @@ from host.settings import Settings
 from lab.series.alarm import MEASURES, Finding, Measure, Night, judge
 
 SPEEDUP, ACCEPTANCE = MEASURES
-YEARS = 100
+YEARS = 150
+#: Of the years without and with a fall. The rule was tuned on years of other seeds: 1, 2, 11 and 12.
+_QUIET_SEED, _FALL_SEED = 5000, 5001
 _YEAR, _WARM = 365, range(150, 240)
 #: The share of the variance that is the night's, and how much of it the next night keeps.
 _SHARED, _KEPT = 0.25, 0.5
@@ -123,12 +125,12 @@ def run(_settings: Settings, _repeats: int, years: int = YEARS) -> None:
     print("| measure | noise | series-nights | false alarms | in 500 nights | re-measurements a night |")
     print("|" + "---|" * 6)
     for world in WORLDS:
-        came = quiet(world, years, 1)
+        came = quiet(world, years, _QUIET_SEED)
         shares = f"{came.alarms / came.nights * 500:.2f} | {came.again / came.nights:.2f}"
         print(f"| {world.measure.label} | {world.noise:.1%} | {came.nights:,} | {came.alarms} | {shares} |", flush=True)
     print("\n| measure | fall | over nights | same night | 2 nights | 7 | 30 | 60 |\n|" + "---|" * 8)
     for world, share, over in _FALLS:
-        found = [math.inf if nights is None else nights for nights in falls(world, share, years, 2, over)]
+        found = [math.inf if nights is None else nights for nights in falls(world, share, years, _FALL_SEED, over)]
         within = (sum(nights <= most for nights in found) / len(found) for most in (1, 2, 7, 30, 60))
         cells = " | ".join(f"{part:.0%}" for part in within)
         print(f"| {world.measure.label} | {share:.0%} | {over} | {cells} |", flush=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import duckdb
 import sqlalchemy as sa
@@ -69,7 +70,8 @@ def _add(
     job_id, label, now = job
     rows = []
     for arm in values:
-        of_job = {"series": series.series, "state": "queued", "job_id": job_id, "arm": arm, "label": label}
+        of_job: dict[str, Any] = {"series": series.series, "state": "queued", "arm": arm}
+        of_job |= {"job_id": job_id, "label": label}
         nights = [night for night in known if night.arm == arm and night.again_of is None]
         last = nights[-1] if nights and _is_suspicious(nights[-1]) else None
         if last is not None:

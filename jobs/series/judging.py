@@ -35,11 +35,12 @@ def store_values(database: sa.Engine, series: Series, night: Night, found: Measu
         if each.arm == night.arm
     ]
     judged = night.again_of or night.night_id
-    findings = {measure: judge(nights, judged, measure) for measure in MEASURES}
     of_night = next(each for each in nights if each.night_id == judged)
+    undecided = [measure for measure in MEASURES if getattr(of_night, FINDINGS[measure.name]) in (None, SUSPICIOUS)]
+    findings = {measure: judge(nights, judged, measure) for measure in undecided}
     changed: dict[str, Any] = {}
     for measure, finding in findings.items():
-        if finding is not None and getattr(of_night, FINDINGS[measure.name]) in (None, SUSPICIOUS):
+        if finding is not None:
             changed[FINDINGS[measure.name]] = finding.word
             if measure is MEASURES[0] and night.again_of is None:
                 changed |= {"predicted_low": finding.low, "predicted_high": finding.high}
@@ -50,7 +51,7 @@ def store_values(database: sa.Engine, series: Series, night: Night, found: Measu
             table = tables.nights
             connection.execute(table.update().where(table.c.night_id == judged).values(changed))
         for measure, finding in findings.items():
-            if finding is not None and finding.is_change and FINDINGS[measure.name] in changed:
+            if finding is not None and finding.is_change:
                 sentence = _sentence(of_night.arm, measure, finding)
                 raise_alarm(connection, of_night, now, kind=finding.word, measure=measure.name, sentence=sentence)
 

@@ -185,7 +185,7 @@ def _check_name(name: str) -> None:
 
 def _insert(database: sa.Engine, name: str, actor: Actor, **values: Any) -> Series:
     now = datetime.now(UTC)
-    unset = dict.fromkeys(("paused_at", "removed_at", "silenced_until"))
+    unset: dict[str, Any] = dict.fromkeys(("paused_at", "removed_at", "silenced_until"))
     made = Series(series=name, owner=actor.name, added_at=now, due_since=now, **unset, **values)
     with database.begin() as connection:
         if _find(connection, name) is not None:

@@ -41,7 +41,7 @@ _INVALID = """
 """
 _IMPORTED = """
     SELECT job_id, any_value(labels_json ->> '$.commit') FROM runs
-    WHERE origin = 'imported' AND labels_json ->> '$.series' = ? GROUP BY job_id ORDER BY max(started_at), job_id
+    WHERE origin = 'imported' AND (labels_json ->> '$.series') = ? GROUP BY job_id ORDER BY max(started_at), job_id
 """
 _BLOCKS = """
     WITH cells AS (

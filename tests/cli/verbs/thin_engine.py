@@ -48,7 +48,7 @@ class _Handler(stand_in_server.Handler):
 def serve(accepted: int) -> None:
     """Serve as the command line says."""
     options = arguments()
-    talk = Talk({}, accepted if options.speculative_config else 0, DRAFTED)
+    talk = Talk({}, accepted_each_round=accepted if options.speculative_config else 0)
 
     def metrics() -> str:
         drafts = {

@@ -16,6 +16,7 @@ from lab.errors import StudyError, UserError
 from tests.actors import ADMIN, SUBMITTER
 from tests.jobs.series.nights import DAILY, DAY, NIGHT, ONE_CELL, START, add_series, measure, raise_fall, remember
 from tests.workers.homes import NGRAM, Home
+from warehouse.app_db.schema import nights as nights_table
 from warehouse.app_db.schema import series as series_table
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
@@ -130,7 +131,7 @@ def test_all_arms_are_watched_by_one_job_and_one_alarm_names_those_that_fell(hom
     remember(home, arm="second")
     for slower in (1.3, 1.3):
         tend(home, NIGHT)
-        assert len(queue.jobs(home.database, active=True)) == 1
+        assert sum(job.state == "queued" for job in queue.jobs(home.database)) == 1
         measure(home, slower)
     nights = [night for night in tend(home, NIGHT) if night.due_at > START]
     assert [(night.arm, night.again_of is None) for night in nights] == [
@@ -140,6 +141,19 @@ def test_all_arms_are_watched_by_one_job_and_one_alarm_names_those_that_fell(hom
     (alarm,) = store.alarms(home.database)
     assert "the speed-up of 'first' fell by" in alarm.sentence
     assert ". And the speed-up of 'second' fell by" in alarm.sentence
+
+
+def test_a_measure_that_fell_is_one_alarm_while_the_other_is_measured_again(lab: Home) -> None:
+    remember(lab)
+    with lab.database.begin() as connection:
+        connection.execute(sa.update(nights_table).values(acceptance_length=9.0, acceptance_finding="usual"))
+    for _ in range(3):
+        tend(lab, NIGHT)
+        measure(lab, slower=1.035)
+    night, *again = [each for each in tend(lab, NIGHT) if each.due_at > START]
+    assert (night.acceptance_finding, night.speedup_finding, len(again)) == ("fall", "suspicious", 3)
+    (alarm,) = store.alarms(lab.database)
+    assert (alarm.measure, ". And " in alarm.sentence) == ("acceptance_length", False)
 
 
 def test_a_noisy_night_is_measured_again_and_raises_nothing(lab: Home) -> None:

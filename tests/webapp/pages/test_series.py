@@ -16,8 +16,11 @@ from tests.jobs.series.nights import raise_fall
 from tests.lab.studies import DRAFT, study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.page_text import words
+from warehouse.app_db import dashboards, pins
 from warehouse.app_db.engine import open_engine
+from warehouse.app_db.pins import PinnedFigure
 from warehouse.app_db.schema import nights
+from webapp.pages.dashboards import render_pins
 from webapp.pages.series import figures
 
 START = datetime(2026, 6, 1, 2, tzinfo=UTC)
@@ -84,6 +87,26 @@ def test_the_wall_shows_the_alarm_first_and_links_the_nights_around_the_fall(
     assert labels.index("nightly") < labels.index("weekly")
     (pair,) = (parse_qs(link.query_string) for link in links if "side by side" in link.label)
     assert pair == {"job": ["job-19"], "with": ["small · job-20"], "baseline": ["draft"]}
+
+
+def test_figures_of_each_arm_are_cards_of_a_dashboard_live_or_as_of_a_night(
+    settings: Settings, open_page: OpenPage
+) -> None:
+    fill(settings)
+    open_page("series")
+    with open_engine(settings.app_database_url) as database:
+        with database.begin() as connection:
+            again = [night(number, night_id=f"nightly {number} k=5", arm="k=5") for number in range(25)]
+            connection.execute(nights.insert(), again)
+        board = dashboards.create(database, "nights", actor=ADMIN)
+        of, moment = {"series": ("nightly",)}, START + timedelta(days=9)
+        for key, at in (("nights", None), ("nights-2", None), ("acceptance_length-2", None), ("nights", moment)):
+            pins.add(database, board, PinnedFigure("series", of, key, at), "", actor=ADMIN)
+        cards = render_pins.render(pins.pins_on(database, board), "light", "http://here/dashboards")
+    assert [card.problem for card in cards] == [""] * 4
+    drawn = [card.figure for card in cards if card.figure is not None]
+    assert [set(figure.rows["arm"]) for figure in drawn] == [{"draft"}, {"k=5"}, {"k=5"}, {"draft"}]
+    assert [len(figure.rows) for figure in drawn] == [25, 25, 25, 10]
 
 
 def test_an_alarm_is_acknowledged_on_the_page(settings: Settings, open_page: OpenPage) -> None:

@@ -10,6 +10,7 @@ from jobs.series import store
 from jobs.series.store import Night
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import number, ratio
+from warehouse.queries.point_in_time import seen_as_of
 from webapp.charts import series
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
@@ -30,7 +31,9 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     """Draw a series. Raises KeyError for parameters that name none, UserError for one that does not exist."""
     name = parameters[url_params.SERIES.key][0]
     of = store.named(published_data.engine(), name)
-    rows = table(store.nights(published_data.engine(), name))
+    until = seen_as_of()
+    nights = store.nights(published_data.engine(), name)
+    rows = table([night for night in nights if until is None or night.due_at <= until])
     notes = pd.DataFrame(store.annotations_of(published_data.engine(), name), columns=["due_at", "text"])
     drawn: list[Figure] = []
     for number_, (arm, of_arm) in enumerate(rows.groupby("arm", sort=False), 1):
