@@ -26,7 +26,7 @@ from host.settings import Settings
 from jobs.datasets.prompt import Prompt
 from jobs.engines.models import check_model
 from services.verifying.our_client import Figures
-from services.verifying.pace import beside_server
+from services.verifying.pace import beside_steady_server
 from services.verifying.processes import counted, vllm_environment
 from services.verifying.rival import TARGET, write_dataset
 
@@ -89,7 +89,7 @@ def _by_vllm(settings: Settings, dataset: Path, streams: int) -> SideFigures:
 def _beside_bound_server(measure: Callable[[str], T]) -> tuple[T, float]:
     """Run `beside_server` with the server on one processor and the clients on the others, if there are any."""
     if not hasattr(os, "sched_setaffinity"):
-        return _beside_server(measure)
+        return beside_server(measure)
     first, *others = sorted(os.sched_getaffinity(0))
 
     def on_the_others(base_url: str) -> T:
@@ -97,12 +97,12 @@ def _beside_bound_server(measure: Callable[[str], T]) -> tuple[T, float]:
             return measure(base_url)
 
     with _bound_to([first]):
-        return _beside_server(on_the_others)
+        return beside_server(on_the_others)
 
 
-def _beside_server(measure: Callable[[str], T]) -> tuple[T, float]:
+def beside_server(measure: Callable[[str], T]) -> tuple[T, float]:
     """Measure beside a steady server; the second figure is its own gap (p99, ms)."""
-    measured, written = beside_server(measure, TICK_S)
+    measured, written = beside_steady_server(measure, TICK_S)
     return measured, written["gap_p99_ms"]
 
 

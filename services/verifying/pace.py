@@ -24,7 +24,7 @@ _STREAMS, _ANSWERS_A_STREAM, _TOKENS, _TICK_S = 4, 4, 32, 0.02
 _MOST_DIFFERENCE = 0.05
 
 
-def beside_server(measure: Callable[[str], T], tick_s: float) -> tuple[T, dict[str, float]]:
+def beside_steady_server(measure: Callable[[str], T], tick_s: float) -> tuple[T, dict[str, float]]:
     """Measure while a server runs that is this run's own, and return its own figures, too."""
     command = (sys.executable, "-m", "services.verifying.steady_server", str(tick_s))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -41,7 +41,7 @@ def pace() -> Finding:
     prompts = [Prompt(str(number), None, "Tell me a tale.") for number in range(_STREAMS * _ANSWERS_A_STREAM)]
     with tempfile.TemporaryDirectory(prefix="drafthouse-verify-") as folder:
         dataset = str(write_dataset(Path(folder) / "prompts.jsonl", prompts))
-        result, written = beside_server(
+        result, written = beside_steady_server(
             lambda base_url: asyncio.run(measured(base_url, "steady", dataset, _TOKENS, _STREAMS)), _TICK_S
         )
     gaps_ms = 1000 * np.concatenate([np.diff(request.chunk_s) for request in result.requests])

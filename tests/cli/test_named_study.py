@@ -11,10 +11,13 @@ from lab.errors import UserError
 from tests.cli.homes import new_home
 
 
-def test_a_preset_of_an_article_is_planned_on_its_version_by_one_option(tmp_path: Path) -> None:
-    planned = new_home(tmp_path / "home").ask("plan", "friday-night", "--engine", "vllm-0-12-0").stdout
-    assert "there is no engine 'vllm-0-12-0' here" in planned
-    assert "`drafthouse install vllm 0.12.0` installs it" in planned.replace("\n", " ")
+def test_a_preset_is_submitted_to_its_version_by_one_option_or_its_install_named(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    assert home.ask("migrate").returncode == 0
+    refused = home.ask("submit", "friday-night", "--engine", "vllm-0-12-0")
+    assert refused.returncode == 2
+    assert "there is no engine 'vllm-0-12-0' here" in refused.stderr
+    assert "`drafthouse install vllm 0.12.0` installs it" in refused.stderr
 
 
 def test_only_the_arms_of_vllm_change_their_engine() -> None:

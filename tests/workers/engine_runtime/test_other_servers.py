@@ -15,7 +15,7 @@ ROUNDS = TOKENS // (1 + ACCEPTED)
 KNOWN = {
     "lm-studio": ((None, None), (ROUNDS * DRAFTED, ROUNDS)),
     "ollama": ((None, None), (None, None)),
-    "tensorrt-llm": ((None, ROUNDS * REQUESTS), (None, None)),
+    "tensorrt-llm": ((ROUNDS * REQUESTS, ROUNDS * REQUESTS), (None, None)),
     "sglang": ((ROUNDS * REQUESTS, None), (None, None)),
 }
 
