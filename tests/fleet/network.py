@@ -18,7 +18,6 @@ from typing import Protocol, Self
 
 SERVICES = ("database", "broker", "store")
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET
-_DISABLED, _FORWARDING = "0", "3"  # states of a bridge's port
 _numbers = itertools.count()
 
 
@@ -98,10 +97,10 @@ class Namespaces:
             _enter_file(f"/run/netns/{self._of('services')}")
 
     def cut(self, host: str, service: str) -> None:
-        _ip("link", "set", self._port(host, service), "type", "bridge_slave", "state", _DISABLED)
+        _ip("link", "set", self._port(host, service), "nomaster")
 
     def mend(self, host: str, service: str) -> None:
-        _ip("link", "set", self._port(host, service), "type", "bridge_slave", "state", _FORWARDING)
+        _ip("link", "set", self._port(host, service), "master", service)
 
     def _join(self, host: str, service: str, place: int) -> None:
         """Plug the host's cable into the service's switch. Neighbours are known for ever: a cut link answers nothing,
