@@ -143,8 +143,9 @@ def _sizes(components: Components) -> Iterator[Size]:
 def _basis(components: Components, *, is_rough: bool) -> str:
     gains, of = np.exp(components.gains), " of other targets" if is_rough else ""
     return (
-        f"{'a rough guess, ' * is_rough}if ratios and their scatter are like those of {gains.size} cells{of} "
+        f"if ratios and their scatter are like those of {gains.size} cells{of} "
         f"measured on this hardware before (ratios of {gains.min():.2f} to {gains.max():.2f})"
+        f"{': a rough guess' * is_rough}"
     )
 
 

@@ -181,7 +181,7 @@ def test_a_study_is_assumed_to_take_its_starts_and_its_runs() -> None:
 
 def test_a_running_server_is_not_started() -> None:
     server = {"name": "ours", "engine": "endpoint", "server": {"base_url": "http://127.0.0.1:8000"}}
-    forecast = estimate(plan(study(arms=[server, {**server, "name": "theirs"}])), History())
+    forecast = estimate(plan(study(arms=[{**server, "baseline": True}, {**server, "name": "theirs"}])), History())
     assert (forecast.launches, forecast.starts_s) == (0, 0.0)
 
 

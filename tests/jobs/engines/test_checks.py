@@ -145,13 +145,15 @@ def test_settings_of_a_running_server_are_refused_in_words_of_its_own() -> None:
     has = Capabilities(engine="endpoint", kind="endpoint", version=None, methods=(), flags=None, gpus=())
     server = {"base_url": "http://127.0.0.1:8000"}
     arms = [{"name": name, "engine": "endpoint", "server": server} for name in ("ours", "theirs")]
-    flagged = study(arms=[{**arms[0], "flags": {"x": 1}}, arms[1]], engine_flags={"enforce_eager": True})
+    flagged = study(
+        arms=[{**arms[0], "flags": {"x": 1}, "baseline": True}, arms[1]], engine_flags={"enforce_eager": True}
+    )
     refused = "engine flags do not apply to a running server: clear them"
     assert study_problems(flagged, flagged.arms[0], "arms[0]", has) == [
         ("engine_flags", refused),
         ("arms[0].flags", refused),
     ]
-    mixed = study(arms=[arms[0], {"name": "started"}], engine_flags={"enforce_eager": True})
+    mixed = study(arms=[{**arms[0], "baseline": True}, {"name": "started"}], engine_flags={"enforce_eager": True})
     assert study_problems(mixed, mixed.arms[0], "arms[0]", has) == []
 
 

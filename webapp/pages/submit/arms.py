@@ -202,9 +202,16 @@ def _row(fields: Fields) -> dict[str, Any]:
         with row_container():
             row |= {path: fields.draw(path) for path in _SERVER_MORE}
             st.space(BUTTONS_WIDTH)
-    if summary := details_summary(row):
-        st.caption(literal(summary))
+    summary = [row[_MODEL]] if _is_cut(fields, row.get(_MODEL) or "") else []
+    if summary := [*summary, *filter(None, [details_summary(row)])]:
+        st.caption(literal(" · ".join(summary)))
     return row
+
+
+def _is_cut(fields: Fields, model: str) -> bool:
+    """Return whether the field shows only letters that another arm's draft model has too."""
+    others = {Fields(fields.model, row, table="arms", number=of).value(_MODEL) for of, row in inputs.rows("arms")}
+    return any(other and other[:_SHOWN_LETTERS] == model[:_SHOWN_LETTERS] for other in others - {model})
 
 
 def _draw(fields: Fields, path: str, **options: Any) -> Any:
@@ -315,16 +322,12 @@ def _show_copy_button(fields: Fields, copy: Row) -> None:
 
 
 def details_summary(row: Row) -> str:
-    """Summarise the row's closed details: flags in full if they are short, the rest counted; before them the draft
-    model, if its name is longer than its field.
-    """
+    """Summarise the row's closed details: flags in full if they are short, the rest counted."""
     flags, variables, settings = (
         len((row.get(path) or "").splitlines()) for path in ("flags", "environment", "config")
     )
     listed = ", ".join((row.get("flags") or "").splitlines())
-    model = row.get(_MODEL) or ""
     parts = [
-        model if len(model) > _SHOWN_LETTERS else "",
         listed if len(listed) <= 90 else count(flags, "flag"),
         f"configuration file of {count(settings, 'line')}" if settings else "",
         count(variables, "variable") if variables else "",

@@ -189,9 +189,7 @@ def test_a_caption_has_a_title_and_a_text_or_either_alone() -> None:
         assert (made.title, made.text) == (title, text)
 
 
-def test_a_card_names_what_its_numbers_are_of_also_without_a_study_in_its_link(
-    engine: sa.Engine, measured_home: MeasuredHome
-) -> None:
+def test_a_card_without_a_study_in_its_link_names_its_numbers(engine: sa.Engine, measured_home: MeasuredHome) -> None:
     board = dashboards.create(engine, "of what", actor=ADMIN)
     asked = query(engine, f"select arm, job_id from results where job_id = '{measured_home.three_arms}'")
     across = {"job": (measured_home.three_arms,), "with": (measured_home.one_repeat,)}

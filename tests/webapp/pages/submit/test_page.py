@@ -42,8 +42,6 @@ from webapp.shared.verdicts.answers import FROM_JOB
     [
         ({}, ""),
         ({"flags": "max-num-seqs = 8\ndtype = 1"}, "max-num-seqs = 8, dtype = 1"),
-        ({"speculation.model": "reference-eagle3"}, ""),
-        ({"speculation.model": "nvidia/gpt-oss-120b-Eagle3-v2"}, "nvidia/gpt-oss-120b-Eagle3-v2"),
         ({"flags": "\n".join(["a-flag-with-a-long-name = 1"] * 4)}, "4 flags"),
         (
             {"config": "a: 1\nb: 2", "environment": "X=1", "speculation.options": "y = 2"},
@@ -423,3 +421,14 @@ def test_a_draft_model_known_for_the_target_becomes_an_arm(open_page: OpenPage) 
     assert arm.name == "gpt-oss-120b-Eagle3-short-context k=3"
     assert arm.speculation is not None
     assert (arm.speculation.method, arm.speculation.model) == ("eagle3", "nvidia/gpt-oss-120b-Eagle3-short-context")
+
+
+def test_draft_models_that_look_alike_in_their_fields_are_named_whole(open_page: OpenPage) -> None:
+    app = set_value(open_page("submit"), "text_input", "target", "openai/gpt-oss-120b")
+    short, long = (f"nvidia/gpt-oss-120b-Eagle3-{length}-context" for length in ("short", "long"))
+    set_value(app, "text_input", "arms-2-speculation.model", short)
+    assert [caption.value for caption in app.caption if caption.value.startswith("nvidia")] == []
+    set_value(app, "selectbox", "arms-1-speculation.method", "eagle3")
+    set_value(app, "text_input", "arms-1-speculation.model", long)
+    named = [caption.value.replace("\\", "") for caption in app.caption if caption.value.startswith("nvidia")]
+    assert named == [long, short]
