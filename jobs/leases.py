@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import traceback
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,10 +17,10 @@ import sqlalchemy as sa
 
 from jobs.needs import Versions, met_by, with_versions, without_versions
 from jobs.table import SET_ASIDE, Job, Progress, State, UnreadableJobError, add_event, get_job, job_from_row
-from lab.errors import DrafthouseError
+from lab.errors import DrafthouseError, UserError
 from warehouse.app_db.clock import clock_behind_s, database_now, database_now_s
-from warehouse.app_db.engine import reading
-from warehouse.app_db.schema import job_blocks, job_events, jobs, workers
+from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, reading
+from warehouse.app_db.schema import job_blocks, job_events, jobs, running_of_submitters, workers
 
 logger = logging.getLogger(__name__)
 #: After this many deaths of workers at the same point the job itself is to blame (its memory, say) and fails.
@@ -28,6 +29,7 @@ MAX_DEATHS_AT_ONE_POINT = 8
 _CLAIMS_OF_A_HOST = 7_205_759_403_792_793_600
 #: Another one: whoever holds it puts back what has expired. PostgreSQL's other processes do without.
 _REQUEUEING = 7_205_759_403_792_793_599
+_REQUEUE_EVERY_S = 2.0
 #: How many jobs a claim reads at once: few at first, because most claims take the first job of the queue.
 _AT_ONCE, _MOST_AT_ONCE = 20, 1000
 
@@ -86,6 +88,7 @@ def _take(connection: sa.Connection, job: Job, worker: str, lease_s: float, engi
     """Give the job to the worker, under a lease with a number of its own."""
     behind_s = clock_behind_s(connection)
     values: dict[str, object] = {"state": "running", "worker": worker, "lease": jobs.c.lease + 1}
+    values["host"] = worker.partition("/")[0]
     values |= {"lease_expires_at": database_now_s() + lease_s, "clock_behind_s": behind_s}
     values["needs"] = with_versions(job.needs, engines)
     values["started_at"] = sa.func.coalesce(jobs.c.started_at, database_now(connection))
@@ -133,8 +136,7 @@ def _queued(
     connection: sa.Connection, hardware: str, passed_over: Collection[str], engines: Versions | None
 ) -> Iterator[str]:
     """Yield the ids of the queued jobs that this hardware may run with these engines, in turn (`jobs.turns`)."""
-    running = sa.select(jobs.c.submitted_by, sa.func.count().label("count")).where(jobs.c.state == "running")
-    ahead = running.group_by(jobs.c.submitted_by).subquery("running")
+    ahead = running_of_submitters
     own = (jobs.c.priority.desc(), jobs.c.submitted_at, jobs.c.job_id)
     number = sa.func.row_number().over(partition_by=jobs.c.submitted_by, order_by=own).label("number")
     columns = (jobs.c.job_id, jobs.c.submitted_by, jobs.c.priority, jobs.c.submitted_at, jobs.c.hardware, jobs.c.needs)
@@ -248,6 +250,20 @@ def requeue_expired(engine: sa.Engine, is_dead: Callable[[str], bool] = lambda _
         rows = connection.execute(running).mappings().all()
     lost = [row["job_id"] for row in rows if row["is_expired"] or is_dead(row["worker"] or "")]
     return [] if not lost else _requeue_lost(engine, lost, is_expired, is_dead)
+
+
+def requeue_until(stop: threading.Event, url: str) -> None:
+    """Requeue what has expired until `stop` is set: a host with keys of its own sees only its own jobs."""
+    engine: sa.Engine | None = None
+    while not stop.wait(_REQUEUE_EVERY_S):
+        try:
+            engine = engine or app_engine(url, connections=(1, 0))
+            for job_id in requeue_expired(engine):
+                logger.warning("job %s: its worker fell silent; it was queued again", job_id)
+        except (UserError, *DATABASE_ERRORS) as error:
+            logger.warning("expired leases wait for the app database: %s", error)
+    if engine is not None:
+        engine.dispose()
 
 
 def _requeue_lost(

@@ -34,6 +34,7 @@ from lab.errors import INSTALL_COMMAND, UserError
 from lab.roles import Role
 from services import valkey
 from services.supervisor import is_up, page_answers
+from warehouse.app_db import worker_rights
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.stored_objects import awaited
 from warehouse.bundles.pending import pending_paths
@@ -144,7 +145,9 @@ def _jobs(database: sa.Engine) -> list[Finding]:
     """Return findings on jobs that cannot be read, clocks that are off, hosts that are set aside, and jobs that no
     worker can start, if any.
     """
-    waiting = why_jobs_wait(database, [job for job in queue.active(database) if job.state == "queued"])
+    sees_workers = worker_rights.host_of(database.url) is None  # a host with keys of its own sees only its workers
+    queued = [job for job in queue.active(database) if job.state == "queued"] if sees_workers else []
+    waiting = why_jobs_wait(database, queued)
     findings = []
     if jobs_aside := queue.set_aside(database):
         remedy = "use the Drafthouse that wrote them, or `drafthouse cancel JOB`; the Jobs page has the tracebacks"

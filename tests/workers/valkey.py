@@ -14,7 +14,9 @@ from host.ports import free_port
 
 class Broker:
     def __init__(self, folder: Path) -> None:
+        """It stores its users: `drafthouse worker enroll` makes some."""
         folder.mkdir()
+        (folder / "users.acl").touch()
         self._port = free_port()
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
@@ -22,6 +24,7 @@ class Broker:
 
     def start(self) -> None:
         options = ("--port", str(self._port), "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", "")
+        options += ("--aclfile", str(self._folder / "users.acl"))
         self._process = subprocess.Popen((str(get_binary_path()), *options), stdout=subprocess.DEVNULL)
         give_up_s = time.monotonic() + 30
         while not self._answers():
