@@ -100,7 +100,9 @@ def role_now(engine: sa.Engine, name: str | None) -> Role | None:
     Whoever is not a user, or unknown, came in on the host itself, and anybody who may use the host is an administrator.
     """
     with reading(engine).connect() as connection:
-        row = None if name is None else _find(connection, name)
+        # Only these columns: a worker's host may read no others.
+        query = sa.select(users.c.role, users.c.disabled_at).where(users.c.name == name)
+        row = None if name is None else connection.execute(query).one_or_none()
     if row is None:
         return Role.ADMINISTRATOR
     return Role(row.role) if row.disabled_at is None else None

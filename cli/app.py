@@ -70,7 +70,7 @@ PANELS: dict[str, dict[str, str]] = {
         "migrate": "operate.databases:migrate",
         "archive": "operate.archive:archive",
         "rebuild": "operate.databases:rebuild",
-        "worker": "operate.up:worker",
+        "worker": "operate.worker:app",
         "workers": "operate.workers:workers",
         "ingester": "operate.up:ingester",
         "web": "operate.up:web",

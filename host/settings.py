@@ -272,8 +272,16 @@ class Settings(BaseSettings):
 
     @property
     def own_broker_url(self) -> str | None:
-        """Return the URL of a broker other than the embedded one, with its password; None if there is none."""
-        return None if self.broker_url is None else with_password(self.broker_url, self.broker_password_file)
+        """Return the URL of a broker other than the embedded one, with its password; None if there is none.
+
+        With TLS its certificate is checked unless the URL says otherwise: Celery alone would take any.
+        """
+        if self.broker_url is None:
+            return None
+        url = with_password(self.broker_url, self.broker_password_file)
+        if not url.startswith("rediss:") or "ssl_cert_reqs=" in url:
+            return url
+        return f"{url}{'&' if '?' in url else '?'}ssl_cert_reqs=required"
 
     @property
     def app_database_file(self) -> Path | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import traceback
 import zlib
 from collections.abc import Callable, Collection, Sequence
@@ -17,9 +18,9 @@ import sqlalchemy as sa
 from jobs.needs import Versions, with_versions, without_versions
 from jobs.table import SET_ASIDE, Job, Progress, State, UnreadableJobError, add_event, job_from_row
 from jobs.turns import queued_in_turn
-from lab.errors import DrafthouseError
+from lab.errors import DrafthouseError, UserError
 from warehouse.app_db.clock import clock_behind_s, database_now, database_now_s
-from warehouse.app_db.engine import reading
+from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, reading
 from warehouse.app_db.schema import job_blocks, job_events, jobs, workers
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ MAX_DEATHS_AT_ONE_POINT = 8
 _CLAIMS_OF_A_HOST = 7_205_759_403_792_793_600
 #: Another one: whoever holds it puts back what has expired. PostgreSQL's other processes do without.
 _REQUEUEING = 7_205_759_403_792_793_599
+_REQUEUE_EVERY_S = 2.0
 
 
 class LeaseLost(DrafthouseError):  # noqa: N818 - an event like CancelledError, not a failure
@@ -84,6 +86,7 @@ def _taken(connection: sa.Connection, job: Job, worker: str, lease_s: float, eng
     """Give the job to the worker, under a lease with a number of its own. Return it as it is then."""
     behind_s = clock_behind_s(connection)
     values: dict[str, object] = {"state": "running", "worker": worker, "lease": jobs.c.lease + 1}
+    values["host"] = worker.partition("/")[0]
     values |= {"lease_expires_at": database_now_s() + lease_s, "clock_behind_s": behind_s}
     values["needs"] = with_versions(job.needs, engines)
     values["started_at"] = sa.func.coalesce(jobs.c.started_at, database_now(connection))
@@ -212,6 +215,20 @@ def requeue_expired(engine: sa.Engine, is_dead: Callable[[str], bool] = lambda _
         rows = connection.execute(running).mappings().all()
     lost = [row["job_id"] for row in rows if row["is_expired"] or is_dead(row["worker"] or "")]
     return [] if not lost else _requeue_lost(engine, lost, is_expired, is_dead)
+
+
+def requeue_until(stop: threading.Event, url: str) -> None:
+    """Requeue what has expired until `stop` is set: a host with keys of its own sees only its own jobs."""
+    engine: sa.Engine | None = None
+    while not stop.wait(_REQUEUE_EVERY_S):
+        try:
+            engine = engine or app_engine(url, connections=(1, 0))
+            for job_id in requeue_expired(engine):
+                logger.warning("job %s: its worker fell silent; it was queued again", job_id)
+        except (UserError, *DATABASE_ERRORS) as error:
+            logger.warning("expired leases wait for the app database: %s", error)
+    if engine is not None:
+        engine.dispose()
 
 
 def _requeue_lost(

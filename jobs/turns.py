@@ -134,7 +134,7 @@ WITH RECURSIVE submitters(submitter) AS (  -- the last one is null: nobody that 
     FROM submitters WHERE submitter IS NOT NULL
 ),
 firsts(job_id) AS MATERIALIZED (SELECT {first} FROM submitters),
-running(submitter, jobs) AS (SELECT submitted_by, count(*) FROM jobs WHERE state = 'running' GROUP BY submitted_by)
+running(submitter, jobs) AS (SELECT submitted_by, count FROM running_of_submitters)
 SELECT first.job_id, first.priority, coalesce(running.jobs, 0) + {before[0]} + {before[1]} AS turn
 FROM firsts JOIN jobs AS first ON first.job_id = firsts.job_id
 LEFT JOIN running ON submitter = first.submitted_by OR (submitter IS NULL AND first.submitted_by IS NULL)

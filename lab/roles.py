@@ -84,7 +84,7 @@ RULES: dict[Change, Rule] = {
     Change.IMPORT: Rule("import results", Role.SUBMITTER),
     Change.DASHBOARD: Rule("change a dashboard", Role.VIEWER),
     Change.NAMED_VIEW: Rule("change a saved query", Role.VIEWER),
-    Change.HOSTS: Rule("drain or mend a host", Role.ADMINISTRATOR),
+    Change.HOSTS: Rule("enroll, drain or mend a host", Role.ADMINISTRATOR),
     Change.USERS: Rule("manage users", Role.ADMINISTRATOR),
     Change.TOKENS: Rule("make or end a token", Role.VIEWER),
     Change.SHARE: Rule("make or end a shared link", Role.VIEWER),

@@ -39,6 +39,7 @@ from lab.errors import INSTALL_COMMAND, UserError
 from lab.roles import Role
 from services import valkey
 from services.supervisor import is_up, page_answers
+from warehouse.app_db import worker_rights
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.stored_objects import awaited
 from warehouse.bundles.pending import pending_paths
@@ -160,7 +161,9 @@ def _jobs(database: sa.Engine, here: str | None = None) -> list[Finding]:
             [it for it in list_workers(database) if it.host == here],
             [aside for aside in hosts.set_aside_hosts(database) if aside.host.rpartition(" of ")[2] == here],
         )
-    waiting = why_jobs_wait(database, [job for job in queue.active(database) if job.state == "queued"])
+    sees_workers = worker_rights.host_of(database.url) is None  # a host with keys of its own sees only its workers
+    queued = [job for job in queue.active(database) if job.state == "queued"] if sees_workers else []
+    waiting = why_jobs_wait(database, queued)
     findings = []
     if jobs_aside := queue.set_aside(database):
         remedy = "use the Drafthouse that wrote them, or `drafthouse cancel JOB`; the Jobs page has the tracebacks"

@@ -33,6 +33,13 @@ class Server:
     def socket_folder(self) -> str:
         return str(parse_qs(urlsplit(self._postgres.get_uri()).query)["host"][0])
 
+    def ask_for_passwords(self) -> None:
+        """Ask everybody but the superuser, who needs none."""
+        rules = self._postgres.pgdata / "pg_hba.conf"
+        rules.write_text("local all postgres trust\nlocal all all scram-sha-256\n")
+        with self.administration() as admin:
+            admin.execute(sa.text("SELECT pg_reload_conf()"))
+
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
 

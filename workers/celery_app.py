@@ -18,6 +18,7 @@ from typing import Any
 from celery import Celery, signals
 from celery.worker.control import Panel, control_command
 from kombu.exceptions import OperationalError
+from kombu.transport.redis import QoS
 
 from host.private_files import write_for_nobody_else
 from host.process_memory import do_without_pandas, limit_memory
@@ -45,6 +46,7 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
     worker_send_task_events=True,
+    control_queue_expires=None,  # renewed by a script, too
     task_acks_late=False,
     task_ignore_result=True,
     broker_connection_retry_on_startup=True,
@@ -55,6 +57,11 @@ app.conf.update(
         "socket_keepalive": True,
     },
 )
+
+
+# kombu looks for messages to restore by a script in the broker, and a host with keys of its own may run none. Nothing
+# is acknowledged late, so there is nothing to restore.
+QoS.restore_visible = lambda *_arguments, **_options: None
 
 
 #: Commands of the remote control that only read, or that choose what is listened to. Access to the broker must not

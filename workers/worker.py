@@ -41,7 +41,8 @@ from jobs.worker_registry import (
     register_worker,
     store_engines,
 )
-from lab.errors import RevisionError, UserError
+from lab.errors import RevisionError, SettingsError, UserError
+from warehouse.app_db import worker_rights
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words, refuse_newer_database
 from warehouse.bundles.store import StoreAway
 from warehouse.bundles.uploads import prepare, uploading
@@ -95,6 +96,7 @@ class Worker:
         self._settings, self._ends, self._on_queue = settings, ends or Ends(), on_queue
         self._database = app_engine(settings.app_database_url, connections=_CONNECTIONS)
         engine_user(settings)  # raises SettingsError before any job is taken
+        refuse_keys_of_another(settings)
         prepare(settings)
         self._name, self._hardware = worker_name(), hardware_name()
         #: What is set aside if jobs have to be put back: this slot, whose GPUs other slots do not share, or the host.
@@ -412,6 +414,16 @@ class Worker:
         finally:
             self._busy.release()
         self._knows_engines = True
+
+
+def refuse_keys_of_another(settings: Settings) -> None:
+    """Raise SettingsError if the database's role was enrolled for another host: it would be refused at each step."""
+    host = worker_rights.host_of(settings.app_database_url)
+    if host is not None and host != platform.node():
+        raise SettingsError(
+            f"these are the keys of {host}, and this host is {platform.node()}: run `drafthouse worker enroll "
+            f"{platform.node()}` on the page's host, or give a container the name"
+        )
 
 
 def worker_name() -> str:

@@ -71,6 +71,6 @@ def test_the_doctor_says_who_can_read_the_home(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     migrate(settings)
     settings.home.chmod(0o755)
-    home = doctor._home(settings.home)
+    home = doctor._home(settings.home, "drafthouse migrate")
     assert not home.ok
     assert home.remedy.startswith("everybody on this host can read prompts, outputs and results")

@@ -14,7 +14,9 @@ from host.ports import free_port
 
 class Broker:
     def __init__(self, folder: Path, address: str = "127.0.0.1") -> None:
+        """It stores its users: `drafthouse worker enroll` makes some."""
         folder.mkdir()
+        (folder / "users.acl").touch()
         self._address, self.port, self._folder = address, free_port(), folder
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"redis://{address}:{self.port}/0"
@@ -22,6 +24,7 @@ class Broker:
     def start(self) -> None:
         listens = ("--port", str(self.port), "--bind", self._address, "--protected-mode", "no")
         options = (*listens, "--dir", str(self._folder), "--save", "")
+        options += ("--aclfile", str(self._folder / "users.acl"))
         self._process = subprocess.Popen((str(get_binary_path()), *options), stdout=subprocess.DEVNULL)
         give_up_s = time.monotonic() + 30
         while not self._answers():

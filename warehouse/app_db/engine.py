@@ -12,6 +12,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from lab.errors import SettingsError, UserError
+from warehouse.app_db import worker_rights
 from warehouse.app_db.schema import APP
 from warehouse.schema import revisions
 
@@ -22,6 +23,8 @@ _MIGRATION_LOCK = 4_026_531_841
 #: What SQLAlchemy raises when the database does not answer, whatever the driver's own class: wait and ask again. Also
 #: what a database of another revision answers, which `refuse_newer_database` tells apart.
 DATABASE_ERRORS = (sa.exc.DBAPIError, sa.exc.TimeoutError)
+#: PostgreSQL's code for what a role may not do (insufficient_privilege).
+_NOT_ALLOWED = "42501"
 #: How PostgreSQL is reached unless the URL says otherwise. Parameters of libpq: a connection whose packets vanish ends
 #: after some seconds, not after the 15 minutes and more of TCP.
 _PATIENCE = {
@@ -73,7 +76,10 @@ def reading(engine: sa.Engine) -> sa.Engine:
 
 def database_words(error: Exception) -> str:
     """Return the database's or driver's own message in one of DATABASE_ERRORS, without the statement."""
-    return str(getattr(error, "orig", None) or error).strip()
+    cause = getattr(error, "orig", None) or error
+    if getattr(cause, "sqlstate", None) == _NOT_ALLOWED:
+        return f"{cause}: this host's role may not do that, so do it on the page's host".replace("\n", " ")
+    return str(cause).strip()
 
 
 def refuse_newer_database(engine: sa.Engine) -> None:
@@ -93,6 +99,8 @@ def migrate_app(url: str) -> None:
             if engine.dialect.name == "postgresql":
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
             revisions.upgrade("app", connection, APP, _display_name(engine.url))
+            if engine.dialect.name == "postgresql":
+                worker_rights.renew(connection)
     except DATABASE_ERRORS as error:
         raise UserError(f"{_display_name(engine.url)} cannot be opened: {database_words(error)}") from None
     finally:

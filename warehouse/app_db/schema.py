@@ -79,6 +79,7 @@ jobs = sa.Table(
     sa.Column("needs", sa.Text, nullable=False, server_default=sa.text("''")),  # its engines, as jobs.needs writes them
     sa.Column("lease", sa.Integer, nullable=False, server_default="0"),  # how often it was claimed: the lease's number
     sa.Column("clock_behind_s", sa.Double),  # the database's time minus its worker's, at the last claim
+    sa.Column("host", sa.Text),  # that claimed it last, by which PostgreSQL decides what a host may see and change
     sa.Index("ix_jobs_state_priority_submitted_at", "state", "priority", "submitted_at"),
     sa.Index("ix_jobs_submitted_at_job_id", "submitted_at", "job_id"),
     sa.Index("ix_jobs_finished_at_job_id", "finished_at", "job_id"),
@@ -98,6 +99,9 @@ sa.Index(
     postgresql_where=_QUEUED,
     sqlite_where=_QUEUED,
 )
+
+#: A view: how many jobs of each submitter are running, on whatever host.
+running_of_submitters = sa.table("running_of_submitters", sa.column("submitted_by", sa.Text), sa.column("count"))
 
 job_events = sa.Table(
     "job_events",
@@ -174,6 +178,9 @@ stored_objects = sa.Table(
     sa.Column("host", sa.Text, nullable=False),  # that wrote the row
     sa.Column("at", UtcDateTime, nullable=False),
 )
+
+#: A view of one row: the last serial of stored_objects, whoever wrote it.
+last_stored = sa.table("last_stored", sa.column("serial", sa.Integer))
 
 prices = sa.Table(
     "prices",

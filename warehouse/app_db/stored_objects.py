@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from warehouse.app_db.engine import reading
+from warehouse.app_db.schema import last_stored
 from warehouse.app_db.schema import stored_objects as table
 
 #: An arbitrary constant: everyone who changes this table of one PostgreSQL database takes the same lock.
@@ -99,7 +100,7 @@ def _serial_of(connection: sa.Connection, path: str) -> sa.Row[tuple[int | None]
 
 
 def _next_serial() -> sa.ScalarSelect[int]:
-    return sa.select(sa.func.coalesce(sa.func.max(table.c.serial), 0) + 1).scalar_subquery()
+    return sa.select(sa.func.coalesce(last_stored.c.serial, 0) + 1).scalar_subquery()
 
 
 def _about(manifest_sha256: str | None) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """The object store of bundles and stored verdicts, and the one way to read a bundle wherever it is.
 
     <url>/runs/JOB/RUN.json                       the manifest: the parts with their digests
-    <url>/parts/runs/JOB/RUN/DIGEST/run.json ...  the parts, under a digest of all of them
-    <url>/verdicts/..., <url>/parts/verdicts/...  likewise
+    <url>/parts/HOST/runs/JOB/RUN/DIGEST/...      the parts, below their writer's host and a digest of all of them
+    <url>/verdicts/..., <url>/parts/HOST/verdicts/...  likewise
 
 Parts come first and the manifest last, and the store refuses a second manifest: a bundle is whole or not there, and
 the first of two writers wins. As the parts' prefix is their digest, an upload that was killed is repeated over its own
@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import platform
 import re
 import uuid
 from collections.abc import Iterator
@@ -320,6 +321,29 @@ def local_paths(bundles: Path) -> list[str]:
     return runs + [file.stem for file in judgements_folder(bundles).glob("[!.]*.json")]
 
 
+def policy_of_host(url: str, host: str) -> dict[str, Any]:
+    """Return what the key of a worker host may do in a store that speaks S3, as such stores write policies.
+
+    It writes its own parts and creates manifests of runs, replaces and deletes neither, and reads the runs of all hosts
+    because a study may move. Listing makes the store say of a missing object that it is missing.
+    """
+    bucket, _, prefix = url.removeprefix("s3://").rstrip("/").partition("/")
+    root = f"arn:aws:s3:::{bucket}/{prefix}".rstrip("/")
+    rights: list[tuple[list[str], list[str], dict[str, Any]]] = [
+        (["PutObject", "AbortMultipartUpload"], [f"{_parts_of(host)}/*"], {}),
+        (["PutObject"], ["runs/*"], {"Condition": {"Null": {"s3:if-none-match": "false"}}}),
+        (["GetObject"], ["runs/*", "parts/*"], {}),
+        (["PutObject", "GetObject", "DeleteObject"], ["check/*"], {}),
+    ]
+    statements = [
+        {"Effect": "Allow", "Action": [f"s3:{it}" for it in verbs], "Resource": [f"{root}/{key}" for key in keys]}
+        | only
+        for verbs, keys, only in rights
+    ]
+    listing = {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": [f"arn:aws:s3:::{bucket}"]}
+    return {"Version": "2012-10-17", "Statement": [*statements, listing]}
+
+
 def _connect(url: str) -> Any:
     from obstore.store import LocalStore, from_url  # noqa: PLC0415 - see the module's docstring
 
@@ -346,7 +370,13 @@ def _part(file: Path) -> Part:
 
 def _manifest(path: str, files: dict[str, Part]) -> Manifest:
     digest = _sha256("\n".join(f"{name} {part.sha256}" for name, part in files.items()).encode())
-    return Manifest(path=path, parts=f"parts/{_key(path).removesuffix('.json')}/{digest[:16]}", files=files)
+    below = f"{_parts_of(platform.node())}/{_key(path).removesuffix('.json')}"
+    return Manifest(path=path, parts=f"{below}/{digest[:16]}", files=files)
+
+
+def _parts_of(host: str) -> str:
+    """Return the prefix of the parts that a host writes, and nobody else if the store's keys say so."""
+    return f"parts/{re.sub(r'[^A-Za-z0-9._-]', '-', host)}"
 
 
 def _key(path: str) -> str:

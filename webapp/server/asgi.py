@@ -19,6 +19,7 @@ from access.web.guard import Guard
 from access.web.headers import script_digests
 from access.web.routes import access_routes
 from host.settings import load_settings
+from jobs.leases import requeue_until
 from jobs.series import nightly
 from webapp.api.app import PREFIX, api
 from webapp.links.routes import link_routes
@@ -90,6 +91,9 @@ async def _lifespan(_app: object) -> AsyncIterator[None]:
         session_turns.take_turns()
     stop = threading.Event()
     threading.Thread(target=nightly.run, args=(load_settings(), stop), name="series", daemon=True).start()
+    if (settings := load_settings()).app_database_file is None:
+        requeueing = (stop, settings.app_database_url)
+        threading.Thread(target=requeue_until, args=requeueing, name="expired leases", daemon=True).start()
     yield
     stop.set()
 

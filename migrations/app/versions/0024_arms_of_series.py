@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "app_0024"
-down_revision = "app_0022"
+down_revision = "app_0023"
 branch_labels = None
 depends_on = None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.verbs.operate.up import moment_of
+from cli.verbs.operate.worker import moment_of
 from jobs import hosts
 from jobs.worker_registry import list_workers, register_worker
 from lab.errors import UserError
