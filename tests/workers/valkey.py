@@ -23,8 +23,8 @@ class Broker:
 
     def start(self) -> None:
         listens = ("--port", str(self.port), "--bind", self._address, "--protected-mode", "no")
-        options = (*listens, "--dir", str(self._folder), "--save", "")
-        options += ("--aclfile", str(self._folder / "users.acl"))
+        users = ("--aclfile", str(self._folder / "users.acl"))
+        options = (*listens, *users, "--dir", str(self._folder), "--save", "")
         self._process = subprocess.Popen((str(get_binary_path()), *options), stdout=subprocess.DEVNULL)
         give_up_s = time.monotonic() + 30
         while not self._answers():
