@@ -78,8 +78,9 @@ jobs = sa.Table(
     sa.Column("needs", sa.Text, nullable=False, server_default=sa.text("''")),  # its engines, as jobs.needs writes them
     sa.Column("lease", sa.Integer, nullable=False, server_default="0"),  # how often it was claimed: the lease's number
     sa.Column("clock_behind_s", sa.Double),  # the database's time minus its worker's, at the last claim
-    sa.Index("ix_jobs_state_priority_submitted_at", "state", "priority", "submitted_at"),
-    sa.Index("ix_jobs_submitted_at_job_id", "submitted_at", "job_id"),
+    sa.Index("ix_jobs_state_submitted_at_job_id", "state", "submitted_at", "job_id"),
+    # A list of jobs is filtered in this index alone: rows are wide.
+    sa.Index("ix_jobs_listed", "submitted_at", "job_id", "state", "name", "submitted_by"),
     sa.Index("ix_jobs_finished_at_job_id", "finished_at", "job_id"),
 )
 _QUEUED = jobs.c.state == sa.literal_column("'queued'")
@@ -94,6 +95,8 @@ sa.Index(
     sqlite_where=_QUEUED,
 )
 
+#: Whatever changes a column of a job that has a `doc` adds an event in the same transaction: by new events the ingester
+#: and the pages find the jobs that changed.
 job_events = sa.Table(
     "job_events",
     APP,
@@ -104,6 +107,8 @@ job_events = sa.Table(
     sa.Column("detail", sa.Text, nullable=False),
     sa.Column("actor", sa.Text),  # null: a worker
 )
+_SET_ASIDE = job_events.c.kind == sa.literal_column("'set aside'")
+sa.Index("ix_job_events_set_aside", job_events.c.job_id, postgresql_where=_SET_ASIDE, sqlite_where=_SET_ASIDE)
 
 job_blocks = sa.Table(
     "job_blocks",

@@ -360,14 +360,14 @@ def open_ingester(
     set_aside = {} if set_aside is None else set_aside
     for aside in set_aside.values():
         aside.is_recorded = False  # unless it was in the master's last checkpoint
-    with (
-        contextlib.closing(Master(settings.master_file, settings.warehouse_file)) as master,
-        contextlib.closing(AppReader(app)) as app_tables,
-    ):
+    with contextlib.ExitStack() as stack:
+        master = stack.enter_context(contextlib.closing(Master(settings.master_file, settings.warehouse_file)))
         master.make()
         refresh(master.connection)
         forget_removed(master.connection, settings.bundles)
         ingested = {path for (path,) in master.connection.execute(_PATHS).fetchall()}
+        studies = [study_id for (study_id,) in master.connection.execute("SELECT study_id FROM studies").fetchall()]
+        app_tables = stack.enter_context(contextlib.closing(AppReader(app, studies)))
         unjudged = set(changed_jobs(master.connection))
         published, store = master.is_published(), open_store(settings)
         new_bundles = NewBundles(settings.bundles) if store is None else StoredBundles(settings.bundles, store, app)

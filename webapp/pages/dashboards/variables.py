@@ -10,7 +10,7 @@ import streamlit as st
 from warehouse.app_db.pins import Pin
 from webapp.charts.results import MEASURES
 from webapp.pages.explore import data as explore_data
-from webapp.shared import published_data, url_params, url_widgets
+from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.url_params import FOR_LOAD, FOR_METRIC, FOR_STUDY
 
 AS_PINNED = "as pinned"
@@ -28,10 +28,9 @@ def choose() -> Values:
     """Return the chosen variables, without those left as pinned."""
     if published_data.publication() is None:
         return {}
-    options, studies = explore_data.options(), published_data.studies_with_results()
-    pairs = zip(studies["study_name"], studies["job_id"], strict=True)
+    options = explore_data.options()
     of_param = {
-        FOR_STUDY: [url_params.job_label(str(name), str(job)) for name, job in pairs],
+        FOR_STUDY: study_picker.labels_of(published_data.studies_with_results()),
         FOR_METRIC: [measure.label for measure in MEASURES],
         FOR_LOAD: sorted(options.loc[options["dimension"] == "load", "value"]),
     }

@@ -5,12 +5,10 @@ from __future__ import annotations
 import sqlalchemy as sa
 import streamlit as st
 
-from jobs import queue
-from lab.errors import UserError
-from webapp.pages.jobs import detail, sections, set_aside, workers
+from jobs import listing
+from webapp.pages.jobs import detail, history, sections, set_aside, workers
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors
-from webapp.shared.text import literal
 
 
 def show_page() -> None:
@@ -20,25 +18,22 @@ def show_page() -> None:
 
 
 def _show(engine: sa.Engine) -> None:
-    before = st.query_params.get(url_params.BEFORE)
-    try:
-        page = queue.page(engine, before=before)
-    except UserError as error:
-        st.warning(f"{literal(error)}. Shown instead: the newest jobs.", icon=":material/link_off:")
-        before, page = None, queue.page(engine)
     set_aside.show(engine)
-    if not page.jobs:
+    counts = listing.counts(engine)
+    if not counts:
         sections.show_empty_state()
-    active = queue.active(engine)
-    sections.show_active(active)
+    with_card = sections.show_active(engine, counts)
     workers.show(engine)
-    if not page.jobs:
+    if not counts:
         return
-    sections.show_table(page.jobs)
-    sections.show_pages(page, before)
+    page = history.show(engine, counts)
     chosen = st.session_state.get(url_params.JOB.key)
-    default = next((job for job in active if job.state == "running"), page.jobs[0])
-    detail.show(engine, url_params.job_id_of(chosen) if chosen else default.job_id)
+    newest = [job.job_id for job in page.jobs[:1]]
+    job_id = url_params.job_id_of(chosen) if chosen else next(iter([*with_card[:1], *newest]), None)
+    if job_id is not None:
+        if job_id not in with_card:
+            sections.show_card(engine, job_id)
+        detail.show(engine, job_id)
 
 
 if __name__ == "__main__":
