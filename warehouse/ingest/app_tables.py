@@ -183,8 +183,8 @@ def _replicate(
 ) -> bool:
     """Replace the rows that differ and append new ones: an earlier published file can get appended rows too."""
     names = [f'"{column.name}"' for column in columns]
-    here, there = (f"({', '.join(f'{side}.{name}' for name in names)})" for side in ("here", "there"))
-    differing = f"here.{names[0]} = there.{names[0]} AND {here} IS DISTINCT FROM {there}"
+    differences = " OR ".join(f"here.{name} IS DISTINCT FROM there.{name}" for name in names[1:])
+    differing = f"here.{names[0]} = there.{names[0]} AND ({differences})"
     statements = [f'DELETE FROM "{table}" AS here USING incoming AS there WHERE {differing}']
     if replica.is_whole:
         statements.append(f'DELETE FROM "{table}" WHERE {names[0]} NOT IN (SELECT {names[0]} FROM incoming)')

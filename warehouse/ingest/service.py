@@ -30,7 +30,7 @@ from warehouse.bundles.run_bundle import RUN_FILE, is_being_written
 from warehouse.bundles.store import open_store
 from warehouse.bundles.uploads import upload_all, uploading
 from warehouse.ingest import judgements
-from warehouse.ingest.app_tables import AppReader, replicate_app_tables
+from warehouse.ingest.app_tables import AppReader, AppTables, replicate_app_tables
 from warehouse.ingest.bundle_rows import add_bundles, batches, forget_removed, forget_runs, record_rejection, rejection
 from warehouse.ingest.job_verdicts import SeenRuns, changed_jobs, judge_jobs
 from warehouse.ingest.master import (
@@ -348,8 +348,18 @@ def _replicate(ingester: Ingester) -> None:
     except (ValueError, TypeError):  # of a row that another version wrote
         _log.exception("the app database cannot be read: jobs in the warehouse are not up to date")
         return
-    if tables and replicate_app_tables(ingester.connection, tables):
+    if not tables:
+        return
+    ingester.master.changed_jobs = _with_changed(ingester.master.changed_jobs, tables)
+    if replicate_app_tables(ingester.connection, tables):
         ingester.published, ingester.may_have_ended = False, True
+
+
+def _with_changed(job_ids: set[str] | None, tables: AppTables) -> set[str] | None:
+    """Add the jobs in these tables; None if they are unknown, or all."""
+    if (read := tables.get("jobs")) is None or job_ids is None:
+        return job_ids
+    return None if read.is_whole else job_ids | set(read.rows["job_id"].to_pylist())
 
 
 @contextlib.contextmanager

@@ -25,7 +25,6 @@ from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import page_file
 
 _REFRESH_EVERY, _REFRESH_EMPTY_EVERY = "1s", "2s"
-_IN_TABLE = "see the table below, where choosing one shows it"
 #: Cards of running and of queued jobs; the table of all jobs has the others.
 MOST_RUNNING, MOST_QUEUED = 5, 5
 #: Estimated starts move on although nothing happens in the queue.
@@ -58,16 +57,14 @@ def show_active(engine: sa.Engine, counts: Mapping[str, int], *, with_queue: boo
     every = _REFRESH_EVERY if running else _REFRESH_EMPTY_EVERY
     st.fragment(_show_live, run_every=every)(newest, on_page(running), time.monotonic())
     if counts.get("running", 0) > len(running):
-        st.caption(f"{counts['running'] - len(running):,} more are running: {_IN_TABLE}.")
-    if not counts.get("queued"):
-        return [job.job_id for job in running]
-    if not with_queue:
-        st.caption(f"{count(counts['queued'], 'study waits', 'studies wait')} in the [queue](jobs?state=queued).")
-        return [job.job_id for job in running]
-    queued = listing.next_queued(engine, MOST_QUEUED)
-    ids = [job.job_id for job in queued]
-    st.fragment(_show_queue, run_every=_QUEUE_EVERY)(ids, counts["queued"])
-    return [job.job_id for job in running] + ids
+        st.caption(f"{counts['running'] - len(running):,} more are [running](jobs?state=running).")
+    waiting = counts.get("queued", 0)
+    if waiting and not with_queue:
+        st.caption(f"{count(waiting, 'study waits', 'studies wait')} in the [queue](jobs?state=queued).")
+    queued = listing.next_queued(engine, MOST_QUEUED) if waiting and with_queue else []
+    if queued:
+        st.fragment(_show_queue, run_every=_QUEUE_EVERY)([job.job_id for job in queued], waiting)
+    return [job.job_id for job in (*running, *queued)]
 
 
 def on_page(running: Sequence[Job]) -> list[tuple[str, str, int, int]]:
@@ -103,7 +100,8 @@ def _show_queue(ids: Sequence[str], waiting: int) -> None:
             sentence = queue_controls.queue_sentence(job, position, starts.get(job.job_id), workers, datetime.now(UTC))
             st.caption(sentence)
     if waiting > len(ids):
-        st.caption(f"{count(waiting - len(ids), 'more study waits', 'more studies wait')}: {_IN_TABLE}.")
+        more = count(waiting - len(ids), "more study waits", "more studies wait")
+        st.caption(f"{more}: choose one in the table below to see its position, or to move or cancel it.")
 
 
 def show_card(engine: sa.Engine, job_id: str) -> None:
@@ -112,8 +110,10 @@ def show_card(engine: sa.Engine, job_id: str) -> None:
     if job.state == "running":
         _show_running(job)
     elif job.state == "queued" and (position := listing.position(engine, job_id)) is not None:
+        why = worker_registry.why_jobs_wait(engine, [job]).get(job_id)
         with _queued_card(job, position, position + 1):
-            st.caption(f"{count(position - 1, 'study', 'studies')} ahead in the queue.")
+            ahead = f"{count(position - 1, 'study', 'studies')} ahead in the queue"
+            st.caption(f"{ahead}; {literal(why)}." if why else f"{ahead}.")
 
 
 @contextmanager
