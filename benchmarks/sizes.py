@@ -5,6 +5,9 @@
   while nothing happens, and while the running studies report each second. Aims: 2 s, and 5 % of a processor at rest.
 - ingester: a round with so many jobs of which none has changed, but a worker has renewed its lease; a round after one
   has changed; and the first round, which reads all. Aim: 50 ms at rest.
+- hosts: so many simulated ones, each with a running study whose lease it renews every second, and a record of presence
+  every ten: over the connections of one pool, as from one machine. What a heartbeat takes, the processor time of
+  PostgreSQL, the questions of the process that requeues, and a drawing of Home beside them.
 - burst: 500 bundles that appear at once, and as many as 2,000 an hour, until they are visible. Aim: 10 s.
 
 No browser draws: the visitors speak Streamlit's protocol, and ask again as often as the page's parts say.
@@ -14,6 +17,7 @@ No browser draws: the visitors speak Streamlit's protocol, and ask again as ofte
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import statistics
 import threading
@@ -32,11 +36,11 @@ from benchmarks.reading.filling import RUNS_A_JOB, Size, fill, made_requests, ma
 from benchmarks.reading.pages import AT_ONCE, served
 from benchmarks.reading.visitors import all_at_once, new_session, resting
 from host.settings import Settings
-from jobs import leases
+from jobs import leases, worker_registry
 from jobs.needs import needs_of
 from jobs.presets import load_preset
 from jobs.table import Progress, add_event
-from tests.postgresql import running_server
+from tests.postgresql import Server, running_server
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import job_events, jobs, studies
 from warehouse.bundles.run_bundle import write_bundle
@@ -46,10 +50,12 @@ from warehouse.migrate import migrate
 #: Queued and ended studies; and jobs alone.
 STUDIES = ((100, 500), (1_000, 5_000), (10_000, 50_000))
 JOBS = (10_000, 100_000, 1_000_000)
+HOSTS = (10, 100, 1_000)
 BURST, AN_HOUR = 500, 2_000
 _RUNNING, _SUBMITTERS, _RUNS_A_STUDY = 10, 20, 4
 _SPLIT = RUNS_A_JOB // _RUNS_A_STUDY
-_REST_S, _ROUNDS, _STREAM_S = 30.0, 20, 60.0
+_REST_S, _ROUNDS, _STREAM_S, _HOSTS_S = 30.0, 20, 60.0, 20.0
+_SENDERS = 8
 _AT_ONCE = 2_000
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 #: Each job of a hundred runs becomes 25 studies of four arms.
@@ -73,6 +79,9 @@ def run(settings: Settings, _repeats: int) -> None:
                 show_pages(own, queued, ended)
                 if (queued, ended) == STUDIES[-1]:
                     show_bundles(own, BURST, _STREAM_S)
+        for number, count in enumerate(HOSTS, 2 * len(STUDIES)):
+            with _lab(settings, server.url.format(name="postgres"), number) as own:
+                show_hosts(own, server, count)
         for number, count in enumerate(JOBS, len(STUDIES)):
             with _lab(settings, server.url.format(name="postgres"), number) as own:
                 show_rounds(own, count)
@@ -211,6 +220,59 @@ def _share(url: str, server: psutil.Process, page: str, for_s: float) -> float:
 
 def _busy_s(process: psutil.Process) -> float:
     return float(sum(process.cpu_times()[:2]))
+
+
+def show_hosts(settings: Settings, server: Server, count: int, for_s: float = _HOSTS_S) -> None:
+    """Print what the heartbeats of this many hosts cost."""
+    with _engine_of(app_engine(settings.app_database_url, connections=(_SENDERS, 0))) as database:
+        add_studies(database, count, [])
+        held = [(_claimed(database, number), f"w{number}") for number in range(count)]
+        for number in range(count):
+            worker_registry.register_worker(
+                database, f"w{number}", host=f"h{number}", hardware="H200", gpus=8, is_dead=lambda _worker: False
+            )
+        took_ms: list[float] = []
+        began_s, busy_s = time.monotonic(), _postgres_s(server)
+
+        def send(sender: int) -> None:
+            own, second = held[sender::_SENDERS], 0
+            while second < for_s:
+                for job_id, worker in own:
+                    at_s = time.perf_counter()
+                    leases.heartbeat(database, job_id, worker, 3600.0, None)
+                    took_ms.append(1000 * (time.perf_counter() - at_s))
+                    if second % 10 == 0:
+                        worker_registry.record_presence(database, worker, job_id)
+                second += 1
+                time.sleep(max(0.0, began_s + second - time.monotonic()))
+
+        threads = [threading.Thread(target=send, args=(sender,)) for sender in range(_SENDERS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        lasted_s = time.monotonic() - began_s
+        size, cuts = f"{count:,} hosts", statistics.quantiles(took_ms, n=100)
+        _print(size, "heartbeat: half of them within", cuts[49], "ms")
+        _print(size, "heartbeat: 99 of 100 within", cuts[98], "ms", "250")
+        _print(size, "heartbeats a second", len(took_ms) / lasted_s, "", f"{count}")
+        _print(size, "PostgreSQL", 100 * (_postgres_s(server) - busy_s) / lasted_s, "% of a core")
+        requeue_ms = [_round_ms(lambda: leases.requeue_expired(database), lambda: None) for _ in range(_ROUNDS)]
+        _print(size, "requeueing: a look", statistics.median(requeue_ms), "ms")
+        with served(settings) as (url, page):
+            asyncio.run(all_at_once(url, "home", 1))
+            before_s = _busy_s(page)
+            asyncio.run(all_at_once(url, "home", 5))
+            _print(size, "home: processor a drawing", (_busy_s(page) - before_s) / 5, "s")
+
+
+def _postgres_s(server: Server) -> float:
+    """Return the processor time of the server's processes, without sessions that have ended."""
+    total = 0.0
+    for process in server.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += _busy_s(process)
+    return total
 
 
 def show_rounds(settings: Settings, count: int) -> None:

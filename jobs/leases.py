@@ -16,7 +16,6 @@ import sqlalchemy as sa
 
 from jobs.needs import Versions, met_by, with_versions, without_versions
 from jobs.table import SET_ASIDE, Job, Progress, State, UnreadableJobError, add_event, get_job, job_from_row
-from jobs.turns import in_turn_sql
 from lab.errors import DrafthouseError
 from warehouse.app_db.clock import clock_behind_s, database_now, database_now_s
 from warehouse.app_db.engine import reading
@@ -134,7 +133,16 @@ def _queued(
     connection: sa.Connection, hardware: str, passed_over: Collection[str], engines: Versions | None
 ) -> Iterator[str]:
     """Yield the ids of the queued jobs that this hardware may run with these engines, in turn (`jobs.turns`)."""
-    query, queued = in_turn_sql()
+    running = sa.select(jobs.c.submitted_by, sa.func.count().label("count")).where(jobs.c.state == "running")
+    ahead = running.group_by(jobs.c.submitted_by).subquery("running")
+    own = (jobs.c.priority.desc(), jobs.c.submitted_at, jobs.c.job_id)
+    number = sa.func.row_number().over(partition_by=jobs.c.submitted_by, order_by=own).label("number")
+    columns = (jobs.c.job_id, jobs.c.submitted_by, jobs.c.priority, jobs.c.submitted_at, jobs.c.hardware, jobs.c.needs)
+    queued = sa.select(*columns, number).where(jobs.c.state == sa.literal_column("'queued'")).subquery("queued")
+    turn = queued.c.number + sa.func.coalesce(ahead.c.count, 0)
+    order = (queued.c.priority.desc(), turn, queued.c.submitted_at, queued.c.job_id)
+    of_submitter = ahead.c.submitted_by.is_not_distinct_from(queued.c.submitted_by)
+    query = sa.select(queued.c.job_id).outerjoin_from(queued, ahead, of_submitter).order_by(*order)
     query = query.where(_fits(queued.c.hardware, hardware))
     if engines is not None:
         query = query.where(met_by(queued.c.needs, engines))

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from jobs.queue import Page, after_page
 from jobs.table import Job, readable
-from jobs.turns import in_turn_sql
+from jobs.turns import all_in_turn
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import job_events, jobs
 
@@ -79,7 +79,7 @@ def running(engine: sa.Engine, limit: int | None = None) -> list[Job]:
 def next_queued(engine: sa.Engine, limit: int) -> list[Job]:
     """Return the first queued jobs in turn (`jobs.turns`), without the unreadable ones."""
     with reading(engine).connect() as connection:
-        ids = connection.scalars(in_turn_sql()[0].limit(limit)).all()
+        ids = connection.scalars(all_in_turn().limit(limit)).all()
         found = {job.job_id: job for job in readable(connection.execute(_jobs(ids)).mappings())[0]}
     return [found[job_id] for job_id in ids if job_id in found]
 
@@ -87,7 +87,7 @@ def next_queued(engine: sa.Engine, limit: int) -> list[Job]:
 def position(engine: sa.Engine, job_id: str) -> int | None:
     """Return the position of a queued job in turn, from 1; None if it is not queued (any more)."""
     with reading(engine).connect() as connection:
-        ids = connection.scalars(in_turn_sql()[0]).all()
+        ids = connection.scalars(all_in_turn()).all()
     return ids.index(job_id) + 1 if job_id in ids else None
 
 

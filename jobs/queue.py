@@ -30,7 +30,7 @@ from jobs.table import (
     get_row,
     readable,
 )
-from jobs.turns import in_turn_sql
+from jobs.turns import all_in_turn
 from lab import roles
 from lab.errors import AccessError, StudyError, UnknownNameError, UserError
 from lab.roles import Actor, Change
@@ -224,7 +224,7 @@ def set_aside(engine: sa.Engine, limit: int = 200) -> list[SetAside]:
         for job_id, name, state, detail in connection.execute(by_worker):
             reason, _, trace = detail.partition("\n")
             by_id[job_id] = SetAside(job_id, name, state, reason, trace)
-        following = jobs_table.c.job_id.in_(connection.scalars(in_turn_sql()[0].limit(limit)).all())
+        following = jobs_table.c.job_id.in_(connection.scalars(all_in_turn().limit(limit)).all())
         for query in (_NEWEST.limit(limit), _NEWEST.where((jobs_table.c.state == "running") | following)):
             for error in readable(connection.execute(query).mappings())[1]:
                 trace = "".join(traceback.format_exception(error))

@@ -53,22 +53,6 @@ def in_turn(waiting: Iterable[J], running: Iterable[str | None]) -> list[J]:
     return [job for _, job in sorted(keyed, key=lambda pair: pair[0])]
 
 
-def in_turn_sql() -> tuple[sa.Select[str], sa.Subquery]:
-    """Return the query for the ids of the queued jobs in the order of `in_turn`, and what it selects from, for
-    conditions on columns job_id, hardware and needs.
-    """
-    running = sa.select(jobs.c.submitted_by, sa.func.count().label("count")).where(jobs.c.state == "running")
-    ahead = running.group_by(jobs.c.submitted_by).subquery("running")
-    own = (jobs.c.priority.desc(), jobs.c.submitted_at, jobs.c.job_id)
-    number = sa.func.row_number().over(partition_by=jobs.c.submitted_by, order_by=own).label("number")
-    columns = (jobs.c.job_id, jobs.c.submitted_by, jobs.c.priority, jobs.c.submitted_at, jobs.c.hardware, jobs.c.needs)
-    queued = sa.select(*columns, number).where(jobs.c.state == sa.literal_column("'queued'")).subquery("queued")
-    turn = queued.c.number + sa.func.coalesce(ahead.c.count, 0)
-    order = (queued.c.priority.desc(), turn, queued.c.submitted_at, queued.c.job_id)
-    of_submitter = ahead.c.submitted_by.is_not_distinct_from(queued.c.submitted_by)
-    return sa.select(queued.c.job_id).outerjoin_from(queued, ahead, of_submitter).order_by(*order), queued
-
-
 class Turns(Generic[J]):
     """A queue from which jobs are taken one by one, as workers do, while others of the same submitters run."""
 
@@ -100,3 +84,17 @@ class Turns(Generic[J]):
             return None
         _, own, index = best
         return self._own[own[index].submitted_by].pop(index)
+
+
+def all_in_turn() -> sa.Select[str]:
+    """Return the query for the ids of all queued jobs in the order of `in_turn`."""
+    running = sa.select(jobs.c.submitted_by, sa.func.count().label("count")).where(jobs.c.state == "running")
+    ahead = running.group_by(jobs.c.submitted_by).subquery("running")
+    own = (jobs.c.priority.desc(), jobs.c.submitted_at, jobs.c.job_id)
+    number = sa.func.row_number().over(partition_by=jobs.c.submitted_by, order_by=own).label("number")
+    columns = (jobs.c.job_id, jobs.c.submitted_by, jobs.c.priority, jobs.c.submitted_at)
+    queued = sa.select(*columns, number).where(jobs.c.state == sa.literal_column("'queued'")).subquery("queued")
+    turn = queued.c.number + sa.func.coalesce(ahead.c.count, 0)
+    order = (queued.c.priority.desc(), turn, queued.c.submitted_at, queued.c.job_id)
+    of_submitter = ahead.c.submitted_by.is_not_distinct_from(queued.c.submitted_by)
+    return sa.select(queued.c.job_id).outerjoin_from(queued, ahead, of_submitter).order_by(*order)
