@@ -140,13 +140,19 @@ def add_studies(database: sa.Engine, queued: int, ended: list[str]) -> None:
     needs = needs_of([arm.engine for arm in study.arms])
 
     def row(number: int, job_id: str, state: str) -> dict[str, object]:
-        at, name = _NOW + timedelta(minutes=number), f"study {number:06}"
-        own = text.replace('"name": "demo"', f'"name": "{name}"', 1)
-        about = {"study_id": f"of {job_id}", "name": name, "study_json": own, "needs": needs}
-        when = {"submitted_at": at, "started_at": at, "finished_at": at} if state == "done" else {"submitted_at": at}
-        empty = {"started_at": None, "finished_at": None}
-        by = {"submitted_by": f"user {number % _SUBMITTERS}", "state": state, "job_id": job_id}
-        return empty | about | when | by
+        at, name, is_done = _NOW + timedelta(minutes=number), f"study {number:06}", state == "done"
+        return {
+            "job_id": job_id,
+            "study_id": f"of {job_id}",
+            "name": name,
+            "study_json": text.replace('"name": "demo"', f'"name": "{name}"', 1),
+            "needs": needs,
+            "state": state,
+            "submitted_by": f"user {number % _SUBMITTERS}",
+            "submitted_at": at,
+            "started_at": at if is_done else None,
+            "finished_at": at if is_done else None,
+        }
 
     wanted = [(job_id, "done") for job_id in ended] + [(f"queued-{number:06}", "queued") for number in range(queued)]
     for first in range(0, len(wanted), _AT_ONCE):
@@ -334,7 +340,8 @@ def show_bundles(settings: Settings, burst: int, stream_s: float) -> None:
         _print(f"{burst} bundles", "burst: all are visible after", time.monotonic() - began_s, "s", "10")
         _print(f"{burst} bundles", "burst: processor", _busy_s(process) - busy_s, "s")
         until(lambda: rests(process))
-        seen_s, busy_s, began_s = [], _busy_s(process), time.monotonic()
+        seen_s = list[float]()
+        busy_s, began_s = _busy_s(process), time.monotonic()
         while time.monotonic() - began_s < stream_s:
             name = f"stream {len(seen_s)}"
             write_bundle(settings.bundles, made_run(name), made_requests(20, name), [], None)

@@ -107,7 +107,7 @@ class AppReader:
         self._read_last = {name: replica.rows for name, replica in read.items()}
         self._state, self._events, self._running = state, events, running
         if _STUDIES.name in read:
-            self._known_studies.update(read[_STUDIES.name].rows["study_id"].to_pylist())
+            self._known_studies.update(map(str, read[_STUDIES.name].rows["study_id"].to_pylist()))
         return changed
 
     def running_jobs(self) -> list[str]:
@@ -145,7 +145,7 @@ class AppReader:
             return {}, before
         of_events = _JOBS.c.job_id.in_(sa.select(_EVENTS.c.job_id).where(_EVENTS.c.id > before.settled))
         read = {_JOBS.name: Replica(_rows(connection, _JOBS, of_events), is_whole=False)}
-        read |= self._read_studies(connection, read[_JOBS.name].rows["study_id"].to_pylist())
+        read |= self._read_studies(connection, map(str, read[_JOBS.name].rows["study_id"].to_pylist()))
         ended = oldest_open >= before.next_transaction
         return read, _Events(before.newest, newest, following) if ended else before
 

@@ -359,7 +359,7 @@ def _with_changed(job_ids: set[str] | None, tables: AppTables) -> set[str] | Non
     """Add the jobs in these tables; None if they are unknown, or all."""
     if (read := tables.get("jobs")) is None or job_ids is None:
         return job_ids
-    return None if read.is_whole else job_ids | set(read.rows["job_id"].to_pylist())
+    return None if read.is_whole else job_ids.union(map(str, read.rows["job_id"].to_pylist()))
 
 
 @contextlib.contextmanager

@@ -144,17 +144,8 @@ def is_study_changed() -> bool:
     return bool(st.session_state.get(_CHANGED))
 
 
-def choose(
-    param: Param,
-    options: Sequence[str],
-    *,
-    help_text: str | None = None,
-    show_option: Callable[[str], str] = str,
-) -> str:
-    """Return the chosen option; the first one if the link has no value, or one that no longer exists.
-
-    `show_option` returns an option's text in the list.
-    """
+def choose(param: Param, options: Sequence[str], *, help_text: str | None = None) -> str:
+    """Return the chosen option; the first one if the link has no value, or one that no longer exists."""
     _set_option(param, options)
     chosen = st.selectbox(
         param.label,
@@ -164,7 +155,6 @@ def choose(
         on_change=forget_missing,
         args=(param,),
         help=help_text,
-        format_func=show_option,
     )
     assert chosen is not None  # noqa: S101 - an index is set, so there is no empty choice
     record_option(param, chosen, options, is_default=chosen == options[0])

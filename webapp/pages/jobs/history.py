@@ -40,6 +40,7 @@ _HISTORY = columns(
 def show(engine: sa.Engine, counts: Mapping[str, int]) -> Page:
     """Show filters and a page of the jobs; return it."""
     st.subheader("All jobs", anchor=False)
+    st.caption(" · ".join(f"{counts[state]:,} {state}" for state in _STATES if state in counts))
     wanted = _choose(counts)
     if st.session_state.get(_FILTER, wanted) != wanted:
         st.query_params.pop(url_params.BEFORE, None)
@@ -61,11 +62,8 @@ def show(engine: sa.Engine, counts: Mapping[str, int]) -> Page:
 def _choose(counts: Mapping[str, int]) -> Wanted:
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         with st.container(width=190):
-            state = url_widgets.choose(
-                url_params.STATE,
-                [_ANY, *(state for state in _STATES if state in counts)],
-                show_option=lambda state: f"{state} ({counts.get(state, sum(counts.values())):,})",
-            )
+            states = [state for state in _STATES if state in counts]
+            state = url_widgets.choose(url_params.STATE, [_ANY, *states])
         with st.container(width=260):
             text = url_widgets.write(url_params.FIND_JOB, placeholder="any", help_text="Part of a name or of an id")
         with st.container(width=190):
