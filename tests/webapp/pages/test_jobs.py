@@ -368,7 +368,7 @@ def test_a_long_queue_shows_its_first_jobs_and_any_other_that_is_chosen(
     }
     assert with_controls == {*ids[: sections.MOST_QUEUED], ids[7]}
     shown = words(app)
-    assert "3 more studies wait" in shown
+    assert "5 more studies wait" in shown
     assert "7 studies ahead in the queue." in shown
     home = words(open_page("home"))
     assert "8 studies wait in the [queue](jobs?state=queued)" in home

@@ -26,7 +26,7 @@ from webapp.shared.url_params import page_file
 
 _REFRESH_EVERY, _REFRESH_EMPTY_EVERY = "1s", "2s"
 #: Cards of running and of queued jobs; the table of all jobs has the others.
-MOST_RUNNING, MOST_QUEUED = 5, 5
+MOST_RUNNING, MOST_QUEUED = 3, 3
 #: Estimated starts move on although nothing happens in the queue.
 _QUEUE_EVERY = "30s"
 #: Redrawing the page costs a tenth of a second; while many jobs start and end it happens no more often than this.
