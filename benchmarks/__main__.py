@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from benchmarks import beside, claims, client, idle, presets, progress, publish, rate, slots, sweep
+from benchmarks import beside, claims, client, idle, presets, progress, publish, rate, sizes, slots, sweep
 from benchmarks.deciding import capacity, designs, nights, power, repeats, series, tuner, until_decided
 from benchmarks.reading import hostile, pages, questions
 from benchmarks.reading.filling import Size
@@ -41,6 +41,7 @@ _PARTS: dict[str, Part] = {
     "publish": publish.run,
     "idle": idle.run,
     "claims": claims.run,
+    "sizes": sizes.run,
     "power": power.run,
     "deciding": designs.run,
     "repeats": repeats.run,

@@ -20,6 +20,7 @@ from benchmarks.publish import rests, until, written
 from benchmarks.reading.filling import RUNS_A_JOB, Size, fill
 from benchmarks.table import Row, show
 from host.settings import Settings
+from jobs.table import add_event
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs, studies
 from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder
@@ -101,6 +102,7 @@ def _change(settings: Settings, app: sa.Engine, process: psutil.Process, job_id:
     busy_s, megabytes, changed = _busy_s(process), written(process) / 1e6, _jobs(settings, "failed") + 1
     with app.begin() as connection:
         connection.execute(jobs.update().where(jobs.c.job_id == job_id).values(state="failed"))
+        add_event(connection, job_id, "failed")
     began_s = time.monotonic()
     until(lambda: _jobs(settings, "failed") == changed)
     seen_s = time.monotonic() - began_s

@@ -52,6 +52,7 @@ def ingesting(settings: Settings) -> Iterator[psutil.Process]:
     """Run the home's ingester in a process of its own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)}
     environment[f"{ENVIRONMENT_PREFIX}HOME"] = str(settings.home.absolute())
+    environment[f"{ENVIRONMENT_PREFIX}DATABASE_URL"] = settings.app_database_url
     command = [sys.executable, "-m", "warehouse.ingest.service"]
     with subprocess.Popen(command, env=environment, cwd=Path(__file__).parents[1]) as process:
         try:

@@ -97,13 +97,13 @@ def _add(
     run, drawn = made_run(f"{name} {time.time_ns()}"), made_requests(requests, name)
     folder = write_bundle(settings.bundles, run, drawn, [], None)
     ended_s = time.monotonic()
-    until(lambda: _is_visible(settings, run.run_id))
+    until(lambda: is_visible(settings, run.run_id))
     seen_s = time.monotonic() - ended_s
     until(is_ready)
     return seen_s, written(process) - before, sum(file.stat().st_size for file in folder.iterdir())
 
 
-def _is_visible(settings: Settings, run_id: str) -> bool:
+def is_visible(settings: Settings, run_id: str) -> bool:
     with open_warehouse(settings.warehouse_file) as connection:
         return connection.execute("SELECT 1 FROM results WHERE run_id = ?", [run_id]).fetchone() is not None
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from jobs.table import ACTIVE, MAX_PRIORITY, Job, add_event, check_priority, get_job, readable
-from jobs.turns import Turns, in_turn
+from jobs.table import MAX_PRIORITY, Job, UnreadableJobError, add_event, check_priority, get_job
+from jobs.turns import Turns, Waiting, in_turn
 from jobs.worker_registry import WorkerInfo, has_hardware
 from lab import roles
 from lab.errors import UserError
@@ -25,15 +25,9 @@ from lab.study.plan import plan, repeats_of_a_launch
 from warehouse.app_db import audit
 from warehouse.app_db.schema import jobs as jobs_table
 
+_OF_ORDER = (jobs_table.c.job_id, jobs_table.c.priority, jobs_table.c.submitted_at, jobs_table.c.submitted_by)
 #: Ten years: a later start, of a study of any length, is shown as this one.
 _LATEST_S = 315_360_000
-
-
-def queued_in_order(jobs: Iterable[Job]) -> list[Job]:
-    """Return the queued jobs among the active ones, in the order in which they are taken."""
-    every = list(jobs)
-    running = [job.submitted_by for job in every if job.state == "running"]
-    return in_turn((job for job in every if job.state == "queued"), running)
 
 
 def assumed_s(study: Study) -> float:
@@ -152,18 +146,29 @@ def _move(engine: sa.Engine, job_id: str, step: int, actor: Actor) -> None:
     roles.require(actor, Change.ORDER)
     with engine.begin() as connection:
         _queued_job(connection, job_id)
-        rows = connection.execute(sa.select(jobs_table).where(jobs_table.c.state.in_(ACTIVE)).with_for_update())
-        order = queued_in_order(readable(rows.mappings())[0])
+        running = connection.scalars(sa.select(jobs_table.c.submitted_by).where(jobs_table.c.state == "running")).all()
+        rows = connection.execute(sa.select(*_OF_ORDER).where(jobs_table.c.state == "queued").with_for_update())
+        order = in_turn(rows, running)
         index = [job.job_id for job in order].index(job_id)
         other = index + step
+        while 0 <= other < len(order) and not _is_readable(connection, order[other].job_id):
+            other += step  # no page shows it
         if 0 <= other < len(order):
-            order[index], order[other] = order[other], order[index]
+            order.insert(other, order.pop(index))
             for moved, priority in priorities(order).items():
                 _set_priority(connection, moved, priority, actor)
             audit.record(connection, actor, Change.ORDER, job_id, places=step)
 
 
-def priorities(order: Sequence[Job]) -> dict[str, int]:
+def _is_readable(connection: sa.Connection, job_id: str) -> bool:
+    try:
+        get_job(connection, job_id)
+    except UnreadableJobError:
+        return False
+    return True
+
+
+def priorities(order: Sequence[Waiting]) -> dict[str, int]:
     """Return new priorities that give the jobs this order, from the last job up, with none above the highest.
 
     Only jobs of one submitter get equal priority, the older first: the submitters' order changes as jobs start and end.
@@ -179,7 +184,7 @@ def priorities(order: Sequence[Job]) -> dict[str, int]:
     return {job.job_id: new for job, new in zip(order, given, strict=True) if new != job.priority}
 
 
-def _step(job: Job, following: Job) -> int:
+def _step(job: Waiting, following: Waiting) -> int:
     """Return how far a job's priority must be above that of the next job."""
     is_older = (job.submitted_at, job.job_id) < (following.submitted_at, following.job_id)
     return 0 if is_older and job.submitted_by == following.submitted_by else 1

@@ -30,6 +30,7 @@ from jobs.table import (
     get_row,
     readable,
 )
+from jobs.turns import all_in_turn
 from lab import roles
 from lab.errors import AccessError, StudyError, UnknownNameError, UserError
 from lab.roles import Actor, Change
@@ -157,9 +158,7 @@ def page(
     newest = _NEWEST.where(listed(hidden=hidden, tag=tag)).limit(limit + 1)
     with reading(engine).connect() as connection:
         if before is not None:
-            last = get_row(connection, before)
-            submitted_at = sa.literal(last["submitted_at"], jobs_table.c.submitted_at.type)
-            newest = newest.where(sa.tuple_(*_SUBMITTED) < sa.tuple_(submitted_at, sa.literal(last["job_id"])))
+            newest = newest.where(after_page(connection, before))
         rows = connection.execute(newest).mappings().all()
     shown = readable(rows[:limit])[0]
     if len(rows) <= limit:
@@ -167,6 +166,13 @@ def page(
     shown_ids = {job.job_id for job in shown}
     more = [job for job in active(engine) if job.job_id not in shown_ids] if before is None and tag is None else []
     return Page((*shown, *more), rows[limit - 1]["job_id"])
+
+
+def after_page(connection: sa.Connection, before: str) -> sa.ColumnElement[bool]:
+    """Return the condition of jobs submitted before this one. Raises UserError if there is no such job."""
+    last = get_row(connection, before)
+    submitted_at = sa.literal(last["submitted_at"], jobs_table.c.submitted_at.type)
+    return sa.tuple_(*_SUBMITTED) < sa.tuple_(submitted_at, sa.literal(last["job_id"]))
 
 
 def jobs(engine: sa.Engine, limit: int = 200) -> list[Job]:
@@ -211,13 +217,13 @@ class SetAside:
 
 
 def set_aside(engine: sa.Engine, limit: int = 200) -> list[SetAside]:
-    """Return the newest and active jobs that cannot be read here, and the queued jobs that a worker
-    could not read.
+    """Return those of the newest, the running and the next queued jobs that cannot be read here, and the queued jobs
+    that a worker could not read.
     """
     by_worker = (
         sa.select(jobs_table.c.job_id, jobs_table.c.name, jobs_table.c.state, job_events.c.detail)
         .join(job_events, job_events.c.job_id == jobs_table.c.job_id)
-        .where(jobs_table.c.state == "queued", job_events.c.kind == SET_ASIDE)
+        .where(jobs_table.c.state == "queued", job_events.c.kind == sa.literal_column(f"'{SET_ASIDE}'"))
         .order_by(job_events.c.id)
     )
     by_id: dict[str, SetAside] = {}
@@ -225,7 +231,8 @@ def set_aside(engine: sa.Engine, limit: int = 200) -> list[SetAside]:
         for job_id, name, state, detail in connection.execute(by_worker):
             reason, _, trace = detail.partition("\n")
             by_id[job_id] = SetAside(job_id, name, state, reason, trace)
-        for query in (_NEWEST.limit(limit), _NEWEST.where(jobs_table.c.state.in_(ACTIVE))):
+        following = jobs_table.c.job_id.in_(connection.scalars(all_in_turn().limit(limit)).all())
+        for query in (_NEWEST.limit(limit), _NEWEST.where((jobs_table.c.state == "running") | following)):
             for error in readable(connection.execute(query).mappings())[1]:
                 trace = "".join(traceback.format_exception(error))
                 by_id[error.job_id] = SetAside(error.job_id, error.name, error.state, str(error), trace)

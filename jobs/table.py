@@ -145,7 +145,7 @@ def job_from_row(row: sa.RowMapping) -> Job:
         raise UnreadableJobError(row, reason) from reason
 
 
-@functools.lru_cache(512)
+@functools.lru_cache(1024)
 def _study(text: str) -> Study:
     """Parse a study. It is immutable, and pages that refresh themselves read the same ones every two seconds."""
     return Study.model_validate_json(text)

@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 import sqlalchemy as sa
 
 from jobs.needs import Versions, met_by
+from warehouse.app_db.schema import jobs
 
 
 class Waiting(Protocol):
@@ -146,3 +147,17 @@ def _of_submitter(name: str, query: str) -> str:
     """Return the query for one submitter, or for jobs of nobody that is known: the index finds either."""
     known, unknown = query.format(his=f"submitted_by = {name}"), query.format(his="submitted_by IS NULL")
     return f"CASE WHEN {name} IS NULL THEN ({unknown}) ELSE ({known}) END"
+
+
+def all_in_turn() -> sa.Select[str]:
+    """Return the query for the ids of all queued jobs in the order of `in_turn`."""
+    running = sa.select(jobs.c.submitted_by, sa.func.count().label("count")).where(jobs.c.state == "running")
+    ahead = running.group_by(jobs.c.submitted_by).subquery("running")
+    own = (jobs.c.priority.desc(), jobs.c.submitted_at, jobs.c.job_id)
+    number = sa.func.row_number().over(partition_by=jobs.c.submitted_by, order_by=own).label("number")
+    columns = (jobs.c.job_id, jobs.c.submitted_by, jobs.c.priority, jobs.c.submitted_at)
+    queued = sa.select(*columns, number).where(jobs.c.state == sa.literal_column("'queued'")).subquery("queued")
+    turn = queued.c.number + sa.func.coalesce(ahead.c.count, 0)
+    order = (queued.c.priority.desc(), turn, queued.c.submitted_at, queued.c.job_id)
+    of_submitter = ahead.c.submitted_by.is_not_distinct_from(queued.c.submitted_by)
+    return sa.select(queued.c.job_id).outerjoin_from(queued, ahead, of_submitter).order_by(*order)

@@ -52,9 +52,12 @@ class Server:
     def start(self) -> None:
         self._postgres.ensure_postgres_running()
 
-    def _signal(self, number: int) -> None:
+    def processes(self) -> list[psutil.Process]:
         postmaster = psutil.Process(self._postgres.get_pid())
-        processes = [postmaster, *postmaster.children(recursive=True)]
+        return [postmaster, *postmaster.children(recursive=True)]
+
+    def _signal(self, number: int) -> None:
+        processes = self.processes()
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(number)

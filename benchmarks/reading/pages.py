@@ -139,6 +139,7 @@ async def _megabytes_a_visitor(url: str, pages: Sequence[str], server: psutil.Pr
 def served(settings: Settings) -> AbstractContextManager[tuple[str, psutil.Process]]:
     """Run `python -m webapp` on this home."""
     home = {f"{ENVIRONMENT_PREFIX}HOME": str(settings.home.absolute())}
+    home[f"{ENVIRONMENT_PREFIX}DATABASE_URL"] = settings.app_database_url
     return serving(("-m", "webapp"), home, f"{ENVIRONMENT_PREFIX}WEB_PORT")
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import sys
 import time
@@ -94,6 +95,51 @@ async def staying(url: str, pages: Sequence[str], visitors: int) -> AsyncIterato
             for page in pages:
                 await open_page(websocket, page)
         yield
+
+
+@asynccontextmanager
+async def resting(session: aiohttp.ClientSession, url: str, page: str) -> AsyncIterator[None]:
+    """Open a page and let it refresh itself, as a browser's tab that nobody touches does."""
+    async with visitor(session, url) as websocket:
+        tab = asyncio.create_task(_refreshing(websocket, page))
+        try:
+            yield
+        finally:
+            tab.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await tab
+
+
+async def _refreshing(websocket: aiohttp.ClientWebSocketResponse, page: str) -> None:
+    """Ask for each part of the page as often as the page says. Raises EngineError if it shows an exception."""
+    await websocket.send_bytes(_asking_for(page).SerializeToString())
+    parts: dict[str, asyncio.Task[None]] = {}
+
+    async def ask(fragment_id: str, every_s: float) -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            asking = _asking_for(page)
+            asking.rerun_script.fragment_id, asking.rerun_script.is_auto_rerun = fragment_id, True
+            await websocket.send_bytes(asking.SerializeToString())
+
+    try:
+        async for message in websocket:
+            forwarded = ForwardMsg.FromString(message.data)
+            kind = forwarded.WhichOneof("type")
+            if kind == "new_session" and not forwarded.metadata.run.fragment_ids:
+                for part in parts.values():
+                    part.cancel()
+                parts.clear()
+            elif kind == "auto_rerun":
+                about = forwarded.auto_rerun
+                if (known := parts.pop(about.fragment_id, None)) is not None:
+                    known.cancel()
+                parts[about.fragment_id] = asyncio.create_task(ask(about.fragment_id, about.interval))
+            elif kind == "delta":
+                _refuse_exception(forwarded, page)
+    finally:
+        for part in parts.values():
+            part.cancel()
 
 
 def _asking_for(page: str) -> BackMsg:

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import leases, order, queue
-from jobs.order import estimated_starts, priorities, queued_in_order
+from jobs import leases, listing, order, queue
+from jobs.order import estimated_starts, priorities
 from jobs.table import MAX_PRIORITY, Job, Progress
+from jobs.turns import in_turn
 from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo, has_hardware, register_worker
 from lab.errors import StudyError, UserError
 from lab.estimate import History, estimate
@@ -75,8 +76,17 @@ def starts(jobs: list[Job], *workers: WorkerInfo) -> dict[str, float | None]:
     return {job_id: None if at is None else (at - NOW).total_seconds() for job_id, at in expected.items()}
 
 
+def queued_in_order(jobs: list[Job]) -> list[Job]:
+    running = [job.submitted_by for job in jobs if job.state == "running"]
+    return in_turn([job for job in jobs if job.state == "queued"], running)
+
+
 def ids(home: Home) -> list[str]:
-    return [job.job_id for job in queued_in_order(queue.jobs(home.database))]
+    """The queued jobs in turn, as pages show them and as the database sorts them."""
+    in_order = [job.job_id for job in queued_in_order(queue.jobs(home.database))]
+    assert [job.job_id for job in listing.next_queued(home.database, 100)] == in_order
+    assert [listing.position(home.database, job_id) for job_id in in_order] == [*range(1, len(in_order) + 1)]
+    return in_order
 
 
 def test_a_free_worker_starts_the_first_job_now_then_the_next() -> None:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from alembic.migration import MigrationContext
 
 from access import accounts, sessions
 from host.settings import Settings
-from jobs import leases, queue
+from jobs import leases, order, queue
 from jobs.series import bisects, nightly, store
 from jobs.series.bisects import About, Version
 from lab.cost import Price
@@ -35,6 +36,7 @@ from warehouse.app_db import audit, dashboards, pins, price_book, stored_objects
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine
 from warehouse.app_db.schema import APP
 from warehouse.app_db.schema import jobs as jobs_table
+from warehouse.ingest.app_tables import AppReader
 from warehouse.migrate import migrate
 from warehouse.schema import revisions
 from workers.worker import Worker
@@ -239,6 +241,23 @@ def test_the_historys_first_page_has_all_active_jobs(home: Home) -> None:
     assert [job.job_id for job in second.jobs] == [ids[2], ids[1]]
     assert [job.job_id for job in queue.page(home.database, 2, second.older).jobs] == [ids[0]]
     assert [job.job_id for job in queue.ended(home.database, 2)] == [ids[4], ids[3]]
+
+
+def test_a_change_that_becomes_visible_after_a_later_one_is_read(home: Home) -> None:
+    early, late = home.submit(), home.submit()
+    with closing(AppReader(home.database)) as reader, home.database.connect() as slow:
+        reader.changed()
+        order._set_priority(slow, early, 7, ADMIN)
+        order.reprioritise(home.database, late, 9, actor=ADMIN)
+        assert _priorities(reader)[late] == 9
+        order.reprioritise(home.database, late, 8, actor=ADMIN)
+        assert _priorities(reader) == {late: 8}
+        slow.commit()
+        assert _priorities(reader)[early] == 7
+
+
+def _priorities(reader: AppReader) -> dict[str, int]:
+    return {row["job_id"]: row["priority"] for row in reader.changed()["jobs"].rows.to_pylist()}
 
 
 def test_no_two_of_four_workers_get_the_same_job(home: Home) -> None:

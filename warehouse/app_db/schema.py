@@ -80,8 +80,9 @@ jobs = sa.Table(
     sa.Column("lease", sa.Integer, nullable=False, server_default="0"),  # how often it was claimed: the lease's number
     sa.Column("clock_behind_s", sa.Double),  # the database's time minus its worker's, at the last claim
     sa.Column("host", sa.Text),  # that claimed it last, by which PostgreSQL decides what a host may see and change
-    sa.Index("ix_jobs_state_priority_submitted_at", "state", "priority", "submitted_at"),
-    sa.Index("ix_jobs_submitted_at_job_id", "submitted_at", "job_id"),
+    sa.Index("ix_jobs_state_submitted_at_job_id", "state", "submitted_at", "job_id"),
+    # A list of jobs is filtered in this index alone: rows are wide.
+    sa.Index("ix_jobs_listed", "submitted_at", "job_id", "state", "name", "submitted_by"),
     sa.Index("ix_jobs_finished_at_job_id", "finished_at", "job_id"),
 )
 _QUEUED = jobs.c.state == sa.literal_column("'queued'")
@@ -103,6 +104,8 @@ sa.Index(
 #: A view: how many jobs of each submitter are running, on whatever host.
 running_of_submitters = sa.table("running_of_submitters", sa.column("submitted_by", sa.Text), sa.column("count"))
 
+#: Whatever changes a column of a job that has a `doc` adds an event in the same transaction: by new events the ingester
+#: and the pages find the jobs that changed.
 job_events = sa.Table(
     "job_events",
     APP,
@@ -113,6 +116,8 @@ job_events = sa.Table(
     sa.Column("detail", sa.Text, nullable=False),
     sa.Column("actor", sa.Text),  # null: a worker
 )
+_SET_ASIDE = job_events.c.kind == sa.literal_column("'set aside'")
+sa.Index("ix_job_events_set_aside", job_events.c.job_id, postgresql_where=_SET_ASIDE, sqlite_where=_SET_ASIDE)
 
 job_blocks = sa.Table(
     "job_blocks",

@@ -11,13 +11,14 @@ have as many rows of it, and a file is compared row by row only if somebody else
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 from pathlib import Path
 
 import duckdb
 
 from lab.errors import DrafthouseError
 from warehouse.ingest.master import attach_master, attaching, detach_master, transaction
-from warehouse.schema.tables import WAREHOUSE, published_runs
+from warehouse.schema.tables import WAREHOUSE, jobs, published_runs
 from warehouse.schema.views import describe
 
 #: Tables whose rows are only ever appended, at their end.
@@ -41,18 +42,26 @@ class DivergedError(DrafthouseError):
     """The earlier file is not an earlier state of the newer one: adding rows would not make them equal."""
 
 
-def catch_up(connection: duckdb.DuckDBPyConnection, earlier: Path, newer: Path, *, is_untouched: bool = False) -> None:
+def catch_up(
+    connection: duckdb.DuckDBPyConnection,
+    earlier: Path,
+    newer: Path,
+    *,
+    is_untouched: bool = False,
+    changed_jobs: Collection[str] | None = None,
+) -> None:
     """Attach the database at `earlier` as a master, and bring it to the state of `newer`, in memory: the next
     checkpoint writes it.
 
     Safe to repeat after being killed anywhere. `is_untouched` says that nobody wrote to `earlier` since `newer` was
-    made from its state. Raises DivergedError or RevisionError if it is not an earlier state, and duckdb.IOException
-    while it is in use; nothing is attached then.
+    made from its state; then the rows of no other jobs than `changed_jobs` differ, if these are known. Raises
+    DivergedError or RevisionError if it is not an earlier state, and duckdb.IOException while it is in use; nothing is
+    attached then.
     """
     attach_master(connection, earlier)
     try:
         connection.execute(attaching(newer, "newer", "READ_ONLY"))
-        _add_what_is_missing(connection, is_untouched=is_untouched)
+        _add_what_is_missing(connection, changed_jobs if is_untouched else None, is_untouched=is_untouched)
         connection.execute("DETACH newer")
     except BaseException:
         with contextlib.suppress(duckdb.Error):
@@ -61,7 +70,9 @@ def catch_up(connection: duckdb.DuckDBPyConnection, earlier: Path, newer: Path, 
         raise
 
 
-def _add_what_is_missing(connection: duckdb.DuckDBPyConnection, *, is_untouched: bool) -> None:
+def _add_what_is_missing(
+    connection: duckdb.DuckDBPyConnection, changed_jobs: Collection[str] | None, *, is_untouched: bool
+) -> None:
     if is_untouched:
         equal = connection.execute(_EQUAL_SIZE).fetchall()  # the tables with as many rows in both files
         grown = [name for name in GROWING if (name,) not in equal]
@@ -72,7 +83,10 @@ def _add_what_is_missing(connection: duckdb.DuckDBPyConnection, *, is_untouched:
         for name in grown:
             _append(connection, name)
         for name in WAREHOUSE.tables.keys() - set(GROWING):
-            _replace(connection, name)
+            if name == jobs.name and changed_jobs is not None:
+                _replace_jobs(connection, changed_jobs)
+            else:
+                _replace(connection, name)
         describe(connection)
 
 
@@ -106,6 +120,13 @@ def _replace(connection: duckdb.DuckDBPyConnection, table: str) -> None:
     gone = f'SELECT rowid FROM "{table}" AS here ANTI JOIN newer."{table}" AS there ON here IS NOT DISTINCT FROM there'
     connection.execute(f'DELETE FROM "{table}" WHERE rowid IN ({gone})')
     connection.execute(f'INSERT INTO "{table}" BY NAME (FROM newer."{table}" EXCEPT ALL FROM "{table}")')
+
+
+def _replace_jobs(connection: duckdb.DuckDBPyConnection, job_ids: Collection[str]) -> None:
+    """Replace the rows of these jobs: comparing a million rows takes seconds."""
+    of_these = "WHERE job_id IN (SELECT unnest(?))"
+    connection.execute(f'DELETE FROM "jobs" {of_these}', [list(job_ids)])
+    connection.execute(f'INSERT INTO "jobs" BY NAME SELECT * FROM newer."jobs" {of_these}', [list(job_ids)])
 
 
 def _one(connection: duckdb.DuckDBPyConnection, query: str) -> int:

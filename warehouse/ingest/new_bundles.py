@@ -22,8 +22,9 @@ from warehouse.bundles.run_bundle import RUN_FILE, is_being_written
 SETTLES_S = 10.0
 #: How many jobs' folders each round checks: those that changed last.
 _WATCHED = 50
-#: All folders have been listed after this many rounds.
-_ROUNDS = 300
+#: All folders have been listed after this many rounds; of more than 150,000 jobs after more, because a round lists no
+#: more than this.
+_ROUNDS, _MOST_IN_TURN = 300, 500
 
 
 @dataclass
@@ -60,7 +61,7 @@ class NewBundles:
         last = itertools.islice(reversed(self._jobs), _WATCHED)
         looked_at = [*fresh, *(self._jobs if all_jobs else (*last, *running))]
         due = {job: None for job in looked_at if job in self._jobs and self._is_due(job)}
-        due |= dict.fromkeys(itertools.islice(self._next_in_turn(), len(self._jobs) // _ROUNDS + 1))
+        due |= dict.fromkeys(itertools.islice(self._next_in_turn(), min(_MOST_IN_TURN, len(self._jobs) // _ROUNDS + 1)))
         complete = {path for path in self._unfinished if (path / RUN_FILE).exists()}
         for job in due:
             complete.update(self._listed(job, is_known))

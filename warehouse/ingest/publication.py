@@ -82,6 +82,8 @@ class Master:
         self._replaced_s = time.monotonic() - PATIENCE_S  # when the former file ceased to be the published one
         self._tried_after_s = 0.0
         self._former_state: _State | None = None  # of the former file when it ceased to be the published one
+        self.changed_jobs: set[str] | None = None  # since the last publication; None if that is unknown
+        self._lacking: set[str] | None = None  # those that the former file lacks, likewise
         self._runs = -1  # at the last publication
         self._has_new_runs = True  # since groups of rows were last merged
 
@@ -163,6 +165,7 @@ class Master:
         share_with_group(self.file, self.published.parent)
         if not self._publish_copy():
             self._publish_itself(only_grown=only_grown)
+        self._lacking, self.changed_jobs = self.changed_jobs, set()
 
     def close(self) -> None:
         """Close the master, even one that can no longer be written."""
@@ -224,7 +227,13 @@ class Master:
             return False
         try:
             is_untouched = _state(self.former) == self._former_state
-            catch_up(self._connection, self.former, self.published, is_untouched=is_untouched)
+            catch_up(
+                self._connection,
+                self.former,
+                self.published,
+                is_untouched=is_untouched,
+                changed_jobs=self._lacking,
+            )
         except (DivergedError, RevisionError, duckdb.IOException) as error:  # the last one if it is damaged
             _log.info("%s does not become the master: %s", self.former, error)
             return False

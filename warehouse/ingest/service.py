@@ -30,7 +30,7 @@ from warehouse.bundles.run_bundle import RUN_FILE, is_being_written
 from warehouse.bundles.store import open_store
 from warehouse.bundles.uploads import upload_all, uploading
 from warehouse.ingest import judgements
-from warehouse.ingest.app_tables import AppReader, replicate_app_tables
+from warehouse.ingest.app_tables import AppReader, AppTables, replicate_app_tables
 from warehouse.ingest.bundle_rows import add_bundles, batches, forget_removed, forget_runs, record_rejection, rejection
 from warehouse.ingest.job_verdicts import SeenRuns, changed_jobs, judge_jobs
 from warehouse.ingest.master import (
@@ -350,8 +350,18 @@ def _replicate(ingester: Ingester) -> None:
     except (ValueError, TypeError):  # of a row that another version wrote
         _log.exception("the app database cannot be read: jobs in the warehouse are not up to date")
         return
-    if tables and replicate_app_tables(ingester.connection, tables):
+    if not tables:
+        return
+    ingester.master.changed_jobs = _with_changed(ingester.master.changed_jobs, tables)
+    if replicate_app_tables(ingester.connection, tables):
         ingester.published, ingester.may_have_ended = False, True
+
+
+def _with_changed(job_ids: set[str] | None, tables: AppTables) -> set[str] | None:
+    """Add the jobs in these tables; None if they are unknown, or all."""
+    if (read := tables.get("jobs")) is None or job_ids is None:
+        return job_ids
+    return None if read.is_whole else job_ids.union(map(str, read.rows["job_id"].to_pylist()))
 
 
 @contextlib.contextmanager
@@ -362,14 +372,14 @@ def open_ingester(
     set_aside = {} if set_aside is None else set_aside
     for aside in set_aside.values():
         aside.is_recorded = False  # unless it was in the master's last checkpoint
-    with (
-        contextlib.closing(Master(settings.master_file, settings.warehouse_file)) as master,
-        contextlib.closing(AppReader(app)) as app_tables,
-    ):
+    with contextlib.ExitStack() as stack:
+        master = stack.enter_context(contextlib.closing(Master(settings.master_file, settings.warehouse_file)))
         master.make()
         refresh(master.connection)
         forget_removed(master.connection, settings.bundles)
         ingested = {path for (path,) in master.connection.execute(_PATHS).fetchall()}
+        studies = [study_id for (study_id,) in master.connection.execute("SELECT study_id FROM studies").fetchall()]
+        app_tables = stack.enter_context(contextlib.closing(AppReader(app, studies)))
         unjudged = set(changed_jobs(master.connection))
         published, store = master.is_published(), open_store(settings)
         new_bundles = NewBundles(settings.bundles) if store is None else StoredBundles(settings.bundles, store, app)

@@ -69,7 +69,8 @@ def show_bar(*, is_of_study: bool) -> Bar:
         st.markdown("**Study**", width="content")
         st.selectbox(
             JOB.label,
-            options if chosen is None or chosen in options else [*options, chosen],
+            url_widgets.offered(JOB, options, [chosen]),
+            accept_new_options=len(options) > url_widgets.MOST_OFFERED,
             index=None,
             key=JOB.key,
             on_change=_changed,
@@ -113,18 +114,32 @@ def _newest(studies: pd.DataFrame) -> str:
 
 def labels(studies: pd.DataFrame, jobs: Sequence[Job]) -> list[str]:
     """Return studies with results and the newest jobs, the last submitted first."""
-    submitted: dict[str, tuple[datetime, str]] = {
-        row["job_id"]: (_utc(row["submitted_at"]), url_params.job_label(row["study_name"], row["job_id"]))
-        for _, row in studies.iterrows()
-    }
-    submitted |= {job.job_id: (_utc(job.submitted_at), url_params.job_label(job.name, job.job_id)) for job in jobs}
-    return [label for _, label in sorted(submitted.values(), reverse=True)]
+    of_jobs = {url_params.job_label(job.name, job.job_id): _utc(job.submitted_at) for job in jobs}
+    since = min(of_jobs.values(), default=None)
+    is_newer = 0 if since is None or studies.empty else int((_moments(studies) >= since).sum())
+    newer = studies.head(is_newer)
+    newer = newer if newer.empty else newer[~newer["job_id"].isin([job.job_id for job in jobs])]
+    names = zip(newer["study_name"], newer["job_id"], _moments(newer), strict=True) if len(newer) else ()
+    submitted = {url_params.job_label(name, job_id): _utc(at) for name, job_id, at in names} | of_jobs
+    newest = sorted(submitted, key=lambda label: (submitted[label], label), reverse=True)
+    return newest + labels_of(studies.iloc[is_newer:])
+
+
+def labels_of(studies: pd.DataFrame) -> list[str]:
+    """Return the labels of studies with results, in their order."""
+    return (studies["study_name"] + url_params.SEPARATOR + studies["job_id"]).tolist() if len(studies) else []
+
+
+def _moments(studies: pd.DataFrame) -> pd.Series:
+    return pd.to_datetime(studies["submitted_at"], utc=True)
 
 
 def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job]) -> Failure | None:
     """Return the newest job that ended without a valid run after the newest study with valid runs was submitted."""
     valid = studies[studies["runs_completed"] > studies["runs_invalid"]]
     since = None if valid.empty else _utc(valid.iloc[0]["submitted_at"])
+    if not studies.empty:
+        studies = studies[studies["job_id"].isin([job.job_id for job in jobs])]
     by_id = {row["job_id"]: row for _, row in studies.iterrows()}
     for job in sorted(jobs, key=lambda job: job.submitted_at, reverse=True):
         if since is None or _utc(job.submitted_at) <= since:
@@ -154,7 +169,10 @@ def _chosen(options: Sequence[str], studies: pd.DataFrame, default: str | None) 
     named = st.session_state[JOB.key] if in_state else st.query_params.get(JOB.key)
     wanted = named if named or in_state else _only_filtered_study()
     option = url_widgets.find_option(wanted, options) or _newest_of_name(wanted, studies) or _unlisted(wanted)
-    if named and option is None:  # Explore itself reports a study that only its filter names
+    option = option or url_widgets.searched(JOB, wanted, options)
+    if option is None and url_widgets.is_searched(JOB):
+        option = url_widgets.find_option(st.query_params.get(JOB.key), options)
+    elif named and option is None:  # Explore itself reports a study that only its filter names
         st.session_state[url_widgets.missing_key(JOB.key)] = named
     chosen: str | None = option or default
     st.session_state[JOB.key] = chosen

@@ -114,6 +114,10 @@ BEGUN_TO = Param("to", "Started on or before", "last day")
 FOR_STUDY = Param("for_study", "Study of all cards", "study")
 FOR_METRIC = Param("for_metric", "Metric of all cards", "metric")
 FOR_LOAD = Param("for_load", "Load of all cards", "load")
+#: Filters of the list of jobs; the last two are text inputs.
+STATE = Param("state", "State", "state")
+FIND_JOB = Param("find", "Study or job", "text")
+SUBMITTER = Param("by", "Submitted by", "name")
 #: Tabs (`url_widgets.show_tabs`): each page has its own.
 RESULTS_TAB = Param("results_tab", "Table", "table")
 COMPARE_TAB = Param("compare_tab", "Table", "table")

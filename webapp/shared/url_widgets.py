@@ -40,6 +40,8 @@ _KEYS = frozenset(param.key for param in url_params.ALL) | {
 }
 #: A browser with a slow connection may still send the URL from before the last change for this long.
 _LATEST_S = 10.0
+#: The browser gets no more options than this: of a longer list the first ones, or those with what its reader has typed.
+MOST_OFFERED = 200
 Parameters = dict[str, list[str]]
 
 
@@ -145,9 +147,16 @@ def is_study_changed() -> bool:
 def choose(param: Param, options: Sequence[str], *, help_text: str | None = None) -> str:
     """Return the chosen option; the first one if the link has no value, or one that no longer exists."""
     _set_option(param, options)
-    chosen: str = st.selectbox(
-        param.label, list(options), key=param.key, on_change=forget_missing, args=(param,), help=help_text
+    chosen = st.selectbox(
+        param.label,
+        offered(param, options, [st.session_state[param.key]]),
+        key=param.key,
+        accept_new_options=len(options) > MOST_OFFERED,
+        on_change=forget_missing,
+        args=(param,),
+        help=help_text,
     )
+    assert chosen is not None  # noqa: S101 - an index is set, so there is no empty choice
     record_option(param, chosen, options, is_default=chosen == options[0])
     return chosen
 
@@ -155,8 +164,10 @@ def choose(param: Param, options: Sequence[str], *, help_text: str | None = None
 def _set_option(param: Param, options: Sequence[str]) -> None:
     """Set the widget to the option chosen by the reader or the link, or to the first one."""
     wanted = st.session_state.get(param.key) or st.query_params.get(param.key)
-    option = find_option(wanted, options)
-    if wanted and option is None:
+    option = find_option(wanted, options) or searched(param, wanted, options)
+    if wanted and option is None and is_searched(param):
+        option = find_option(st.query_params.get(param.key), options)
+    elif wanted and option is None:
         _note_missing(param, wanted)
     st.session_state[param.key] = option or options[0]
 
@@ -188,8 +199,9 @@ def choose_many(
     """
     new = param.key not in st.session_state
     wanted = st.query_params.get_all(param.key) if new else list(st.session_state[param.key])
-    found = list(dict.fromkeys(option for name in wanted if (option := find_option(name, options)) is not None))
-    lost = [name for name in wanted if find_option(name, options) is None]
+    options_of = {name: find_option(name, options) or searched(param, name, options) for name in wanted}
+    found = list(dict.fromkeys(option for option in options_of.values() if option is not None))
+    lost = [name for name, option in options_of.items() if option is None and not is_searched(param, name)]
     kept = lost if keeps_missing and not found else []
     if lost and (found or not keeps_missing):
         _note_missing(param, ", ".join(lost))
@@ -198,8 +210,9 @@ def choose_many(
     st.session_state[param.key] = found or kept or (list(first) if new else [])
     picked: list[str] = st.multiselect(
         param.label,
-        list(dict.fromkeys([*options, *kept, *first])),
+        offered(param, options, [*found, *kept, *first]),
         key=param.key,
+        accept_new_options=len(options) > MOST_OFFERED,
         on_change=on_change or forget_missing,
         args=(param,),
         help=help_text,
@@ -272,13 +285,53 @@ def find_option(wanted: str | None, options: Sequence[str]) -> str | None:
     return next((option for option in options if wanted and option.endswith(SEPARATOR + wanted)), None)
 
 
+def searched(param: Param, typed: str | None, options: Sequence[str]) -> str | None:
+    """Return the only option of a long list with this text in it. If several have it, these are offered next."""
+    if not typed or len(options) <= MOST_OFFERED:
+        return None
+    matching = _matching(typed, options)
+    if len(matching) > 1:
+        st.session_state[_search_key(param)] = typed
+        return None
+    return matching[0] if matching else None
+
+
+def is_searched(param: Param, typed: str | None = None) -> bool:
+    """Return whether several options have the text that was typed last; `typed`: whether it was this text."""
+    found: str | None = st.session_state.get(_search_key(param))
+    return bool(found) if typed is None else found == typed
+
+
+def offered(param: Param, options: Sequence[str], chosen: Sequence[str | None]) -> list[str]:
+    """Return what a list offers: the chosen options, and the first ones of a long list."""
+    typed: str | None = st.session_state.get(_search_key(param))
+    named = [option for option in chosen if option is not None]
+    if len(options) <= MOST_OFFERED:
+        return list(dict.fromkeys([*options, *named]))
+    if typed:
+        matching = _matching(typed, options)
+        st.caption(f"{len(matching):,} have “{literal(typed)}”: choose one of them.")
+        return list(dict.fromkeys([*matching[:MOST_OFFERED], *named]))
+    return list(dict.fromkeys([*options[:MOST_OFFERED], *named]))
+
+
+def _matching(typed: str, options: Sequence[str]) -> list[str]:
+    return [option for option in options if typed.casefold() in option.casefold()]
+
+
+def _search_key(param: Param) -> str:
+    return f"searched-{param.key}"
+
+
 def _note_missing(param: Param, wanted: str) -> None:
     if not is_study_changed():
         st.session_state[missing_key(param.key)] = wanted
 
 
 def forget_missing(param: Param) -> None:
+    """Forget what was missing or typed: the reader has chosen something else. A callback."""
     st.session_state.pop(missing_key(param.key), None)
+    st.session_state.pop(_search_key(param), None)
 
 
 def show_tabs(param: Param, parts: Mapping[str, Callable[[], None]]) -> None:

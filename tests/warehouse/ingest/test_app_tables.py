@@ -10,10 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 from host.settings import Settings
+from jobs.table import add_event
 from tests.warehouse.app_jobs import NOW, add_job
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs, studies
-from warehouse.ingest.app_tables import ALL_STUDIES_EVERY_S, AppReader, read_app_tables, replicate_app_tables
+from warehouse.ingest.app_tables import AppReader, read_app_tables, replicate_app_tables
 from warehouse.ingest.master import connect_master
 
 
@@ -30,44 +31,61 @@ def add_study(app: sa.Engine, study_id: str) -> None:
 
 
 def set_job(app: sa.Engine, **values: object) -> None:
+    """Change all jobs, and record it as an event of each unless it is a heartbeat."""
     with app.begin() as connection:
         connection.execute(jobs.update().values(**values))
+        for job_id in connection.scalars(sa.select(jobs.c.job_id)).all() if "progress_json" not in values else ():
+            add_event(connection, job_id, "changed")
+
+
+def read(reader: AppReader) -> dict[str, list[object]]:
+    """The keys of the rows that may have changed, by table."""
+    return {name: replica.rows[0].to_pylist() for name, replica in reader.changed().items()}
 
 
 def test_only_tables_that_changed_are_returned_and_a_heartbeat_changes_none(app: sa.Engine) -> None:
     with app.begin() as connection:
         add_job(connection, "job-1")
     with closing(AppReader(app)) as reader:
-        assert {"jobs", "studies"} <= reader.changed().keys()
+        first = read(reader)
+        assert (first["jobs"], first["studies"]) == (["job-1"], ["s"])
         assert reader.changed() == {}
         set_job(app, lease_expires_at=1.0, progress_json="{}")
         assert reader.changed() == {}
         assert reader.running_jobs() == []
         set_job(app, state="running")
-        assert reader.changed().keys() == {"jobs"}
+        assert read(reader) == {"jobs": ["job-1"]}
         assert reader.running_jobs() == ["job-1"]
+        with app.begin() as connection:
+            add_job(connection, "job-2")
+            add_event(connection, "job-2", "submitted")
+        assert read(reader)["jobs"][-1] == "job-2"
 
 
 def test_without_a_transaction_of_another_nothing_is_read(app: sa.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(AppReader(app)) as reader:
         reader.changed()
-        monkeypatch.setattr(AppReader, "_read", lambda _: pytest.fail("read"))
+        monkeypatch.setattr(AppReader, "_read_jobs", lambda *_: pytest.fail("read"))
         assert reader.changed() == {}
 
 
-def test_a_new_study_is_read_at_once_a_changed_one_later(app: sa.Engine) -> None:
-    add_study(app, "a")
-    with closing(AppReader(app)) as reader:
-        reader.changed()
-        add_study(app, "b")
-        assert [row[0] for row in reader.changed()["studies"]] == ["a", "b"]
-        with app.begin() as connection:
-            connection.execute(studies.update().values(name="y"))
-        assert reader.changed() == {}
-        reader._studies_read_s -= ALL_STUDIES_EVERY_S
-        with app.begin() as connection:
-            connection.execute(studies.update().values(toml="z"))
-        assert {row[1] for row in reader.changed()["studies"]} == {"y"}
+def test_a_study_is_read_once_and_not_if_it_is_stored(app: sa.Engine) -> None:
+    for study_id in ("s", "a"):
+        add_study(app, study_id)
+    with closing(AppReader(app, ["s"])) as reader:
+        assert read(reader)["studies"] == ["a"]
+        for study_id in ("a", "b"):
+            with app.begin() as connection:
+                if study_id == "b":
+                    connection.execute(
+                        studies.insert().values(study_id="b", name="x", toml="", json="{}", created_at=NOW)
+                    )
+                add_job(connection, f"job-{study_id}")
+                connection.execute(jobs.update().values(study_id=study_id))
+                add_event(connection, f"job-{study_id}", "submitted")
+            changed = read(reader)
+            assert changed["jobs"][-1] == f"job-{study_id}"
+            assert changed.get("studies", []) == (["b"] if study_id == "b" else [])
 
 
 def stored(master: duckdb.DuckDBPyConnection, table: str, column: str) -> list[str]:

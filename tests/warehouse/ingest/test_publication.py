@@ -16,13 +16,17 @@ import duckdb
 import pytest
 
 from host.settings import Settings
+from jobs.table import add_event
+from tests.warehouse.app_jobs import add_job
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import request, write_run
+from warehouse.app_db.engine import app_engine
+from warehouse.app_db.schema import jobs
 from warehouse.ingest import catch_up, publication, row_groups
-from warehouse.ingest.master import transaction
+from warehouse.ingest.master import only_ingester, transaction
 from warehouse.ingest.publication import Master, is_open_nowhere
 from warehouse.ingest.rebuild import rebuild
-from warehouse.ingest.service import ingest_all
+from warehouse.ingest.service import ingest_all, ingest_once, open_ingester
 from warehouse.queries.connect import open_warehouse
 
 _COUNTED = "select count(*), count(distinct run_id), sum(len(chunk_s)) from requests"
@@ -118,6 +122,25 @@ def test_a_large_master_is_synced_before_and_its_folder_after_the_rename(
     steps.clear()
     master.publish()
     assert steps == ["sync master.duckdb", "rename master.duckdb to warehouse.duckdb", f"sync {settings.home.name}"]
+
+
+@pytest.mark.usefixtures("in_turns")
+def test_both_files_have_the_jobs_that_changed_between_their_turns(settings: Settings) -> None:
+    app = app_engine(settings.app_database_url)
+    with only_ingester(settings.home), open_ingester(settings, app) as ingester:
+        for number in range(5):
+            with app.begin() as connection:
+                add_job(connection, f"job-{number}")
+                add_event(connection, f"job-{number}", "submitted")
+                if number:
+                    connection.execute(jobs.update().where(jobs.c.job_id == f"job-{number - 1}").values(state="done"))
+                    add_event(connection, f"job-{number - 1}", "done")
+            ingest_once(ingester)
+            assert ask(settings, "select job_id, state from jobs order by job_id") == [
+                *((f"job-{earlier}", "done") for earlier in range(number)),
+                (f"job-{number}", "queued"),
+            ]
+    app.dispose()
 
 
 def _in_this_process(settings: Settings) -> Callable[[], str]:

@@ -22,7 +22,6 @@ from tests.warehouse.runs import write_run
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import studies
 from warehouse.ingest import bundle_rows, service
-from warehouse.ingest.app_tables import ALL_STUDIES_EVERY_S
 from warehouse.ingest.bundle_rows import add_bundles, record_rejection
 from warehouse.ingest.master import only_ingester
 from warehouse.ingest.service import RETRY_REJECTED_S, Ingester, SetAside, ingest_once, open_ingester
@@ -194,9 +193,7 @@ def test_a_job_that_cannot_be_judged_is_set_aside_alone(settings: Settings, inge
     before = publication(settings)
     ingest_once(ingester)
     assert publication(settings) == before  # it waits, as a bundle does
-    with ingester.app.begin() as connection:
-        connection.execute(studies.update().where(studies.c.study_id == "broken").values(json="{}"))
-    ingester.app_tables._studies_read_s -= ALL_STUDIES_EVERY_S
+    ingester.connection.execute("UPDATE studies SET json = '{}' WHERE study_id = 'broken'")
     a_minute_later(ingester)
     ingest_once(ingester)
     assert (ask(settings, judged), rejected(settings)) == ([("job-0",), ("job-1",), ("job-2",)], [])

@@ -25,7 +25,7 @@ from tests.webapp.page_text import click, ran, words
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.ingest.service import ingest_all
-from webapp.pages.jobs import detail, runs, sections, workers
+from webapp.pages.jobs import detail, history, runs, sections, workers
 from webapp.pages.jobs.queue_controls import queue_sentence
 
 NOW = datetime(2026, 11, 21, 4, 12, tzinfo=UTC)
@@ -152,7 +152,7 @@ def test_a_worker_whose_gpu_another_program_uses_waits_and_says_for_whom() -> No
 def test_the_history_has_duration_runs_and_first_line_of_the_error() -> None:
     ended = {"started_at": NOW, "finished_at": NOW + timedelta(seconds=200)}
     failed = job(1, state="failed", progress=progress(runs_done=4, runs_failed=2), error="exit code 1\nmore", **ended)
-    rows = sections.history([job(2), failed])
+    rows = history.table([job(2), failed])
     assert rows["duration"].tolist() == ["–", "3 min 20 s"]
     assert rows["runs"].tolist() == ["–", "4 of 4, 2 failed"]
     assert rows["error"].fillna("").tolist() == ["", "exit code 1"]
@@ -336,23 +336,56 @@ def test_unreadable_jobs_and_bundles_are_named_with_tracebacks_beside_the_others
     assert f"{unreadable}, cancelled]" in words(app)
 
 
+def listed(app: AppTest) -> list[str]:
+    (table,) = [frame.value for frame in app.dataframe if {"job_id", "submitted"} <= set(frame.value)]
+    return list(table["job_id"])
+
+
 def test_a_running_job_and_old_links_survive_hundreds_of_newer_jobs(open_page: OpenPage, settings: Settings) -> None:
     running = running_job(settings, study(name="the oldest"))
-    ended = add_ended_jobs(settings, study(name="done"), 230)
+    ended = add_ended_jobs(settings, study(name="done"), 80)
     app = open_page("jobs", job=ended[0])
     assert app.selectbox(key="job").value == f"done · {ended[0]}"
     assert "does not exist" not in words(app)
     assert f"cancel-{running}" in [button.key for button in app.button]
-    listed = app.dataframe[-2].value["job_id"].tolist()
-    assert listed == [*reversed(ended[30:]), running]
+    assert listed(app) == [*reversed(ended[30:])]
     older = click(app, "Older")
     assert dict(older.query_params)["before"] in (ended[30], [ended[30]])
-    assert older.dataframe[-2].value["job_id"].tolist() == [*reversed(ended[:30]), running]
+    assert listed(older) == [*reversed(ended[:30]), running]
     assert [button.disabled for button in older.button if button.label in ("Newest", "Older")] == [False, True]
     gone = open_page("jobs", before="20200101-000000-0000")
     assert "there is no job 20200101-000000-0000" in words(gone)
-    assert gone.dataframe[-2].value["job_id"].tolist() == listed
+    assert listed(gone) == [*reversed(ended[30:])]
     assert "the oldest" in words(open_page("home"))
+
+
+def test_a_long_queue_shows_its_first_jobs_and_any_other_that_is_chosen(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    ids = [queue.submit(settings, study(name=f"study {number}"), actor=ADMIN) for number in range(8)]
+    app = open_page("jobs", job=ids[7])
+    with_controls = {
+        (button.key or "").removeprefix("cancel-") for button in app.button if button.label == "Cancel the study"
+    }
+    assert with_controls == {*ids[: sections.MOST_QUEUED], ids[7]}
+    shown = words(app)
+    assert "5 more studies wait" in shown
+    assert "7 studies ahead in the queue." in shown
+    home = words(open_page("home"))
+    assert "8 studies wait in the [queue](jobs?state=queued)" in home
+
+
+def test_the_list_of_jobs_is_filtered_by_state_text_and_user(open_page: OpenPage, settings: Settings) -> None:
+    ids = {name: queue.submit(settings, study(name=name), actor=ADMIN) for name in ("one", "Two 100%", "two")}
+    failed = failed_job(settings, study(name="another"), "no")
+    assert listed(open_page("jobs", state="failed")) == [failed]
+    assert listed(open_page("jobs", find="TWO")) == [ids["two"], ids["Two 100%"]]
+    assert listed(open_page("jobs", find="0%")) == [ids["Two 100%"]]
+    assert listed(open_page("jobs", find=ids["one"][-9:], by=ADMIN.name)) == [ids["one"]]
+    app = open_page("jobs", by="nobody")
+    assert "No job is like that." in words(app)
+    assert "State" in [box.label for box in app.selectbox]
+    assert "The state hung in this link does not exist" in words(open_page("jobs", state="hung"))
 
 
 def test_a_job_table_of_another_revision_is_a_sentence_on_the_page(open_page: OpenPage, settings: Settings) -> None:

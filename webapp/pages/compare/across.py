@@ -26,8 +26,7 @@ _WIDTHS = (2.2, 1.4, 1.4, 1.0)
 def choose_others(job_id: str) -> tuple[str, ...]:
     """Let the reader choose other studies; return their job ids."""
     studies = study_picker.listed_studies()
-    pairs = zip(studies["study_name"], studies["job_id"], strict=True)
-    labels = [url_params.job_label(name, other) for name, other in pairs if other != job_id]
+    labels = study_picker.labels_of(studies if studies.empty else studies[studies["job_id"] != job_id])
     chosen = url_widgets.choose_many(
         url_params.WITH, labels, help_text=_HELP, placeholder="None", on_change=_studies_changed
     )

@@ -28,10 +28,9 @@ def choose() -> Values:
     """Return the chosen variables, without those left as pinned."""
     if published_data.publication() is None:
         return {}
-    options, studies = explore_data.options(), study_picker.listed_studies()
-    pairs = zip(studies["study_name"], studies["job_id"], strict=True)
+    options = explore_data.options()
     of_param = {
-        FOR_STUDY: [url_params.job_label(str(name), str(job)) for name, job in pairs],
+        FOR_STUDY: study_picker.labels_of(study_picker.listed_studies()),
         FOR_METRIC: [measure.label for measure in MEASURES],
         FOR_LOAD: sorted(options.loc[options["dimension"] == "load", "value"]),
     }

@@ -8,9 +8,10 @@ import pandas as pd
 import streamlit as st
 
 from access.web import visitor
-from jobs import queue, worker_registry
+from jobs import listing, queue, worker_registry
 from jobs.host_report import HostReport, last_report
 from jobs.presets import load_preset
+from jobs.table import ACTIVE
 from jobs.worker_registry import WorkerInfo
 from lab.errors import StudyError
 from lab.roles import Change
@@ -37,23 +38,23 @@ def show_page() -> None:
     st.title("Home", anchor=False)
     with show_user_errors():
         published = published_data.publication()
-        active = queue.active(published_data.engine())
+        counts = listing.counts(published_data.engine())
         last_ended = queue.ended(published_data.engine(), tables.MAX_ENDED)
         workers = worker_registry.list_workers(published_data.engine())
         studies, headlines = tables.read_studies(), tables.read_headlines()
     with show_user_errors():
-        if studies.empty and not active:
+        if studies.empty and not set(counts) & set(ACTIVE):
             show_first_steps(workers)
         if headlines:
             show_answers(headlines)
         elif not studies.empty:
             st.caption("No verdicts yet. A verdict needs valid runs of a baseline and another arm at the same load.")
-        jobs_sections.show_active(active)
+        jobs_sections.show_active(published_data.engine(), counts, with_queue=False)
         show_ended(tables.ended(last_ended, studies), studies)
         workers_list.show(published_data.engine())
         if visitor.allowed(Change.AUDIT, None):
             show_verification(last_report(published_data.settings().home))
-    follow(published, [job.job_id for job in active])
+    follow(published)
 
 
 def show_answers(headlines: Sequence[Headline]) -> None:
@@ -109,7 +110,8 @@ def _show_demo(workers: Sequence[WorkerInfo]) -> None:
         "Run the demo study", type="primary", icon=":material/play_arrow:"
     ):
         try:
-            if all(job.study_id != study.digest() for job in queue.active(published_data.engine())):
+            newest = queue.newest_of_study(published_data.engine(), study.digest())
+            if newest is None or newest.state not in ACTIVE:
                 queue.submit(published_data.settings(), study, actor=visitor.actor())
         except StudyError as error:
             st.error(literal(error), icon=":material/block:")
@@ -147,11 +149,9 @@ def show_verification(report: HostReport | None) -> None:
 
 
 @st.fragment(run_every=_POLL_EVERY)
-def follow(published: published_data.Publication, shown: Sequence[str]) -> None:
-    """Rerun the page at a new publication, or when the queued and running studies change."""
-    with show_user_errors():
-        active = [job.job_id for job in queue.active(published_data.engine())]
-    if published_data.publication() != published or active != list(shown):
+def follow(published: published_data.Publication) -> None:
+    """Rerun the page at a new publication."""
+    if published_data.publication() != published:
         st.rerun()
 
 

@@ -49,9 +49,15 @@ def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:
 
     `studies`: the frame of `queries.jobs_with_results`, or an empty one.
     """
+    elsewhere = studies
+    if not studies.empty:
+        elsewhere = studies[~(studies["is_in_queue"] | studies["is_hidden"]).astype(bool)].head(
+            MAX_ENDED
+        )  # sorted, the newest first
+        studies = studies[studies["job_id"].isin([job.job_id for job in jobs])]
     by_id = {row["job_id"]: row for row in studies.to_dict("records")}
     rows = [_of_queue(job, by_id.get(job.job_id)) for job in jobs]
-    rows += [_of_elsewhere(row) for row in by_id.values() if not row["is_in_queue"] and not row["is_hidden"]]
+    rows += [_of_elsewhere(row) for row in elsewhere.to_dict("records")]
     table = pd.DataFrame(rows, columns=list(_ENDED))
     table["ended"] = pd.to_datetime(table["ended"], utc=True)
     return table.sort_values("ended", ascending=False, na_position="last", kind="stable").head(MAX_ENDED)

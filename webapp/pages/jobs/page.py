@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import sqlalchemy as sa
 import streamlit as st
 
-from jobs import queue
-from lab.errors import UserError
-from webapp.pages.jobs import detail, sections, set_aside, workers
+from jobs import listing
+from webapp.pages.jobs import detail, history, sections, set_aside, workers
 from webapp.shared import curating, published_data, undo_banner, url_params
 from webapp.shared.errors import show_user_errors
-from webapp.shared.text import literal
 
 
 def show_page() -> None:
@@ -20,31 +20,27 @@ def show_page() -> None:
 
 
 def _show(engine: sa.Engine) -> None:
-    before, chosen_ones = st.query_params.get(url_params.BEFORE), sections.chosen_ones()
-    try:
-        page = queue.page(engine, before=before, **chosen_ones)
-    except UserError as error:
-        st.warning(f"{literal(error)}. Shown instead: the newest jobs.", icon=":material/link_off:")
-        before, page = None, queue.page(engine, **chosen_ones)
     undo_banner.show(curating.UNDO)
     set_aside.show(engine)
-    is_filtered = any(chosen_ones.values()) or sections.some_are_hidden()
-    if not page.jobs and not is_filtered:
+    counts = listing.counts(engine)
+    if not counts:
         sections.show_empty_state()
-    active = queue.active(engine)
-    sections.show_active(active)
+    with_card = sections.show_active(engine, counts)
     workers.show(engine)
-    if page.jobs or is_filtered:
-        sections.show_choices()
-    if page.jobs:
-        sections.show_table(page.jobs)
-        sections.show_pages(page, before)
-        chosen = st.session_state.get(url_params.JOB.key)
-        default = next((job for job in active if job.state == "running"), page.jobs[0])
-        job_id = url_params.job_id_of(chosen) if chosen else default.job_id
-        if not curating.show_gone(job_id):
-            detail.show(engine, job_id)
+    if counts:
+        _show_all(engine, counts, with_card)
     curating.show_deleted()
+
+
+def _show_all(engine: sa.Engine, counts: Mapping[str, int], with_card: Sequence[str]) -> None:
+    page = history.show(engine, counts)
+    chosen = st.session_state.get(url_params.JOB.key)
+    newest = [job.job_id for job in page.jobs[:1]]
+    job_id = url_params.job_id_of(chosen) if chosen else next(iter([*with_card[:1], *newest]), None)
+    if job_id is not None and not curating.show_gone(job_id):
+        if job_id not in with_card:
+            sections.show_card(engine, job_id)
+        detail.show(engine, job_id)
 
 
 if __name__ == "__main__":

@@ -1,45 +1,36 @@
-"""The Jobs page around one job: live progress of queued and running jobs, and the table of all jobs."""
+"""Live progress of the first running and queued jobs, on the Jobs page and on Home."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TypedDict
 
-import pandas as pd
+import sqlalchemy as sa
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from access.web import visitor
-from jobs import order, queue, worker_registry
-from jobs.queue import Page
+from jobs import listing, order, queue, worker_registry
 from jobs.table import Job, Progress
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import number
 from lab.roles import Change
-from warehouse.app_db import curated
 from webapp.pages.jobs import queue_controls
-from webapp.shared import curating, published_data, url_params
-from webapp.shared.cards import BADGES, show_badge, state_word
-from webapp.shared.columns import MINUTE, Column, columns
+from webapp.shared import published_data
+from webapp.shared.cards import show_badge
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import page_file
 
-_REFRESH_EVERY = "1s"
-#: Keys in the session's state: whether hidden studies are listed, and the tag of those that are.
-_HIDDEN, _TAG = "jobs-hidden", "jobs-tag"
-#: A longer table scrolls.
-_MAX_ROWS = 8
-_HISTORY = columns(
-    "job_id",
-    state=Column("State", width=95, states={state: colour for state, (colour, _) in BADGES.items()}),
-    name=Column("Study", width=160),
-    submitted=Column("Submitted (UTC)", MINUTE, width=130),
-    duration={"width": 85},
-    runs=Column("Runs", width=85),
-    error={"width": 125},
-)
+_REFRESH_EVERY, _REFRESH_EMPTY_EVERY = "1s", "2s"
+#: Cards of running and of queued jobs; the table of all jobs has the others.
+MOST_RUNNING, MOST_QUEUED = 3, 3
+#: Estimated starts move on although nothing happens in the queue.
+_QUEUE_EVERY = "30s"
+#: Redrawing the page costs a tenth of a second; while many jobs start and end it happens no more often than this.
+_REDRAWN_AFTER_S = 3.0
 
 
 def show_empty_state() -> None:
@@ -56,46 +47,82 @@ def show_empty_state() -> None:
         st.space("medium")
 
 
-def show_active(active: Sequence[Job]) -> None:
-    """Show cards of queued and running jobs, refreshed every second while there are any."""
-    if active:
-        _show_live(on_page(active))
+def show_active(engine: sa.Engine, counts: Mapping[str, int], *, with_queue: bool = True) -> list[str]:
+    """Show cards of the first running and queued jobs, and how many there are besides; return the ids of these jobs.
+
+    The cards of running jobs are refreshed every second; a change in the queue redraws the page.
+    """
+    newest = listing.newest_event(engine)
+    running = listing.running(engine, MOST_RUNNING) if counts.get("running") else []
+    every = _REFRESH_EVERY if running else _REFRESH_EMPTY_EVERY
+    st.fragment(_show_live, run_every=every)(newest, on_page(running), time.monotonic())
+    if counts.get("running", 0) > len(running):
+        st.caption(f"{counts['running'] - len(running):,} more are [running](jobs?state=running).")
+    waiting = counts.get("queued", 0)
+    if waiting and not with_queue:
+        st.caption(f"{count(waiting, 'study waits', 'studies wait')} in the [queue](jobs?state=queued).")
+    queued = listing.next_queued(engine, MOST_QUEUED) if waiting and with_queue else []
+    if queued:
+        st.fragment(_show_queue, run_every=_QUEUE_EVERY)([job.job_id for job in queued], waiting)
+    return [job.job_id for job in (*running, *queued)]
 
 
-def on_page(active: Sequence[Job]) -> list[tuple[str, str, int, int]]:
+def on_page(running: Sequence[Job]) -> list[tuple[str, str, int, int]]:
     """Return what the rest of the page shows about these jobs: a change redraws the whole page."""
     return [
         (job.job_id, job.state, *((progress.runs_done, progress.runs_total) if (progress := job.progress) else (0, 0)))
-        for job in active
+        for job in running
     ]
 
 
-@st.fragment(run_every=_REFRESH_EVERY)
-def _show_live(shown: list[tuple[str, str, int, int]]) -> None:
+def _show_live(newest: int, shown: list[tuple[str, str, int, int]], drawn_s: float) -> None:
+    """Show the running jobs, and redraw the page after a change: without one it costs a question by an index."""
     with show_user_errors():
-        active = queue.active(published_data.engine())
-    if on_page(active) != shown:
+        engine = published_data.engine()
+        changed = listing.newest_event(engine) != newest
+        running = listing.running(engine, MOST_RUNNING) if shown or changed else []
+    if (changed or on_page(running) != shown) and time.monotonic() - drawn_s > _REDRAWN_AFTER_S:
         st.rerun()
-    for job in active:
-        if job.state == "running":
-            _show_running(job)
-    _show_queue(active)
+    for job in running:
+        _show_running(job)
 
 
-def _show_queue(active: list[Job]) -> None:
-    queued = order.queued_in_order(active)
-    if not queued:
-        return
+def _show_queue(ids: Sequence[str], waiting: int) -> None:
     with show_user_errors():
-        workers = worker_registry.list_workers(published_data.engine())
-        starts = order.estimated_starts(active, workers, takes_s=lambda study: published_data.forecast(study).seconds)
+        engine = published_data.engine()
+        queued = [job for job in listing.next_queued(engine, len(ids)) if job.job_id in ids]
+        workers = worker_registry.list_workers(engine)
+        starts = order.estimated_starts(
+            [*listing.running(engine), *queued], workers, takes_s=lambda study: published_data.forecast(study).seconds
+        )
     for position, job in enumerate(queued, start=1):
-        with st.container(border=True, key=f"active-{job.job_id}", gap="small"):
-            with _show_head(job):
-                queue_controls.show_controls(job, position, len(queued))
-                _show_cancel_button(job)
-            start = starts.get(job.job_id)
-            st.caption(queue_controls.queue_sentence(job, position, start, workers, datetime.now(UTC)))
+        with _queued_card(job, position, waiting):
+            sentence = queue_controls.queue_sentence(job, position, starts.get(job.job_id), workers, datetime.now(UTC))
+            st.caption(sentence)
+    if waiting > len(ids):
+        more = count(waiting - len(ids), "more study waits", "more studies wait")
+        st.caption(f"{more}: choose one in the table below to see its position, or to move or cancel it.")
+
+
+def show_card(engine: sa.Engine, job_id: str) -> None:
+    """Show the card of a job that has none above, if it is queued or running."""
+    job = queue.job(engine, job_id)
+    if job.state == "running":
+        _show_running(job)
+    elif job.state == "queued" and (position := listing.position(engine, job_id)) is not None:
+        why = worker_registry.why_jobs_wait(engine, [job]).get(job_id)
+        with _queued_card(job, position, position + 1):
+            ahead = f"{count(position - 1, 'study', 'studies')} ahead in the queue"
+            st.caption(f"{ahead}; {literal(why)}." if why else f"{ahead}.")
+
+
+@contextmanager
+def _queued_card(job: Job, position: int, last: int) -> Iterator[None]:
+    with st.container(border=True, key=f"active-{job.job_id}", gap="small"):
+        with _show_head(job):
+            queue_controls.show_controls(job, position, last)
+            _show_cancel_button(job)
+        yield
 
 
 def _show_running(job: Job) -> None:
@@ -165,95 +192,3 @@ def progress_figures(progress: Progress) -> list[tuple[str, str, str]]:
         ("Runs", runs_of(progress), failed),
         ("Time left, estimated", duration(progress.remaining_s), ""),
     ]
-
-
-class Chosen(TypedDict):
-    """Which jobs are listed."""
-
-    hidden: bool
-    tag: str | None
-
-
-def chosen_ones() -> Chosen:
-    return Chosen(hidden=bool(st.session_state.get(_HIDDEN)), tag=st.session_state.get(_TAG))
-
-
-def some_are_hidden() -> bool:
-    return any(one.hidden_at is not None for one in curated.all_curated(published_data.engine()))
-
-
-def show_choices() -> None:
-    """Draw the heading of the table, with the choice of the jobs in it."""
-    tags = curating.tags()
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.subheader("All jobs", anchor=False, width="content")
-        with st.container(horizontal=True, vertical_alignment="center", width="content"):
-            if tags:
-                st.selectbox(
-                    "Tag", tags, index=None, key=_TAG, placeholder="Any tag", label_visibility="collapsed", width=160
-                )
-            st.toggle("Hidden ones, too", key=_HIDDEN, width="content")
-
-
-def show_table(jobs: Sequence[Job]) -> None:
-    """Show a page of jobs, newest first; the selected job is shown in detail below."""
-    st.dataframe(
-        history(jobs),
-        hide_index=True,
-        height="content" if len(jobs) <= _MAX_ROWS else 320,
-        placeholder="",
-        column_config=_HISTORY,
-        on_select=lambda: _open_selected(jobs),
-        selection_mode="single-row",
-        key="jobs-table",
-        alt="Jobs, newest first",
-    )
-
-
-def show_pages(page: Page, before: str | None) -> None:
-    """Draw buttons to the newest and to older jobs; no button if everything is on one page."""
-    if before is None and page.older is None:
-        return
-    with st.container(horizontal=True, gap="small"):
-        icon = ":material/first_page:"
-        st.button("Newest", icon=icon, disabled=before is None, on_click=_turn_to, args=(None,))
-        icon = ":material/chevron_right:"
-        st.button("Older", icon=icon, disabled=page.older is None, on_click=_turn_to, args=(page.older,))
-
-
-def _turn_to(before: str | None) -> None:
-    if before is None:
-        st.query_params.pop(url_params.BEFORE, None)
-    else:
-        st.query_params[url_params.BEFORE] = before
-
-
-def history(jobs: Sequence[Job]) -> pd.DataFrame:
-    rows = [
-        {
-            "state": [state_word(job)],
-            "name": job.name,
-            "submitted": job.submitted_at,
-            "duration": "–"
-            if job.started_at is None or job.finished_at is None
-            else duration((job.finished_at - job.started_at).total_seconds()),
-            "runs": _runs_done(job.progress),
-            "job_id": job.job_id,
-            "error": job.error.splitlines()[0] if job.error else None,
-        }
-        for job in jobs
-    ]
-    return pd.DataFrame(rows)
-
-
-def _runs_done(progress: Progress | None) -> str:
-    if progress is None:
-        return "–"
-    return runs_of(progress) + (f", {progress.runs_failed} failed" if progress.runs_failed else "")
-
-
-def _open_selected(jobs: Sequence[Job]) -> None:
-    selected = st.session_state["jobs-table"].selection.rows
-    if selected and selected[0] < len(jobs):
-        job = jobs[selected[0]]
-        st.session_state[url_params.JOB.key] = url_params.job_label(job.name, job.job_id)

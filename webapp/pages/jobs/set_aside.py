@@ -18,15 +18,15 @@ from webapp.shared.errors import show_user_errors
 from webapp.shared.published_data import published_query
 from webapp.shared.text import count, literal, moment
 
-#: More would make the page slow.
-_MOST_SHOWN = 20
+#: More would make the page slow: bundles that are shown, and jobs that are tried, of the newest and of the next ones.
+_MOST_SHOWN, _MOST_READ = 20, 50
 _rejected_bundles = published_query()(results.rejected_bundles)
 
 
 def show(engine: sa.Engine) -> None:
     """Show unreadable jobs and rejected bundles, if there are any."""
     with show_user_errors():
-        jobs = queue.set_aside(engine)
+        jobs = queue.set_aside(engine, _MOST_READ)
         bundles = None if published_data.publication() is None else _rejected_bundles()
     if jobs:
         _show_jobs(engine, jobs)

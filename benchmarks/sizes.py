@@ -1,0 +1,358 @@
+"""Part sizes: what long queues and histories cost, at three sizes each, on PostgreSQL.
+
+- pages: Home and Jobs with so many queued and ended studies (ten of them running): the server's processor time for a
+  drawing, the slowest of 20 visitors who come at once, and what an open tab costs each second that nobody touches,
+  while nothing happens, and while the running studies report each second. Aims: 2 s, and 5 % of a processor at rest.
+- ingester: a round with so many jobs of which none has changed, but a worker has renewed its lease; a round after one
+  has changed; and the first round, which reads all. Aim: 50 ms at rest.
+- hosts: so many simulated ones, each with a running study whose lease it renews every second, and a record of presence
+  every ten: over the connections of one pool, as from one machine. What a heartbeat takes, the processor time of
+  PostgreSQL, the questions of the process that requeues, and a drawing of Home beside them.
+- burst: 500 bundles that appear at once, and as many as 2,000 an hour, until they are visible. Aim: 10 s.
+
+No browser draws: the visitors speak Streamlit's protocol, and ask again as often as the page's parts say.
+"""
+
+# ruff: noqa: S608 - no text of a user is in this SQL
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import duckdb
+import psutil
+import sqlalchemy as sa
+
+from benchmarks.processes import ingesting, own_home
+from benchmarks.publish import is_visible, rests, until
+from benchmarks.reading.filling import RUNS_A_JOB, Size, fill, made_requests, made_run
+from benchmarks.reading.pages import AT_ONCE, served
+from benchmarks.reading.visitors import all_at_once, new_session, resting
+from host.settings import Settings
+from jobs import leases, worker_registry
+from jobs.needs import needs_of
+from jobs.presets import load_preset
+from jobs.table import Progress, add_event
+from tests.postgresql import Server, running_server
+from warehouse.app_db.engine import app_engine
+from warehouse.app_db.schema import job_events, jobs, studies
+from warehouse.bundles.run_bundle import write_bundle
+from warehouse.ingest.service import ingest_once, open_ingester
+from warehouse.migrate import migrate
+
+#: Queued and ended studies; and jobs alone.
+STUDIES = ((100, 500), (1_000, 5_000), (10_000, 50_000))
+JOBS = (10_000, 100_000, 1_000_000)
+HOSTS = (10, 100, 1_000)
+BURST, AN_HOUR = 500, 2_000
+_RUNNING, _SUBMITTERS, _RUNS_A_STUDY = 10, 20, 4
+_SPLIT = RUNS_A_JOB // _RUNS_A_STUDY
+_REST_S, _ROUNDS, _STREAM_S, _HOSTS_S = 30.0, 20, 60.0, 20.0
+_SENDERS = 8
+_AT_ONCE = 2_000
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+#: Each job of a hundred runs becomes 25 studies of four arms.
+_SPLIT_SQL = f"""
+    CREATE TEMP TABLE split AS SELECT run_id, job_id || '-' || printf('%02d',
+        (row_number() OVER (PARTITION BY job_id ORDER BY repeat, concurrency, run_id) - 1) // {_RUNS_A_STUDY}) AS job_id
+    FROM runs;
+    UPDATE runs SET job_id = split.job_id, study_id = split.job_id, repeat = 0 FROM split
+        WHERE runs.run_id = split.run_id;
+    DELETE FROM jobs; DELETE FROM study_validity;
+    INSERT INTO study_validity BY NAME
+        SELECT job_id, count(*) AS runs_judged, []::TEXT[] AS unjudged_checks FROM runs GROUP BY job_id
+"""
+
+
+def run(settings: Settings, _repeats: int) -> None:
+    """Measure and print each size."""
+    with running_server() as server:
+        for number, (queued, ended) in enumerate(STUDIES):
+            with _lab(settings, server.url.format(name="postgres"), number) as own:
+                show_pages(own, queued, ended)
+                if (queued, ended) == STUDIES[-1]:
+                    show_bundles(own, BURST, _STREAM_S)
+        for number, count in enumerate(HOSTS, 2 * len(STUDIES)):
+            with _lab(settings, server.url.format(name="postgres"), number) as own:
+                show_hosts(own, server, count)
+        for number, count in enumerate(JOBS, len(STUDIES)):
+            with _lab(settings, server.url.format(name="postgres"), number) as own:
+                show_rounds(own, count)
+
+
+@contextmanager
+def _lab(settings: Settings, url: str, number: int) -> Iterator[Settings]:
+    """A home with a database of its own on the server."""
+    name = f"sizes_{number}"
+    with _engine_of(sa.create_engine(url, isolation_level="AUTOCOMMIT")) as admin, admin.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+        with own_home(settings) as own:
+            lab = own.model_copy(update={"database_url": url.replace("/postgres?", f"/{name}?")})
+            migrate(lab)
+            yield lab
+        connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+@contextmanager
+def _engine_of(engine: sa.Engine) -> Iterator[sa.Engine]:
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def show_pages(settings: Settings, queued: int, ended: int, rest_s: float = _REST_S) -> None:
+    """Fill both databases and print the costs of pages."""
+    fill(settings, Size(max(1, ended // _SPLIT), requests_per_run=1))
+    with duckdb.connect(settings.warehouse_file) as connection:
+        connection.execute(_SPLIT_SQL)
+        job_ids = [job for (job,) in connection.execute("SELECT DISTINCT job_id FROM runs ORDER BY job_id").fetchall()]
+    with _engine_of(app_engine(settings.app_database_url)) as database:
+        add_studies(database, queued, job_ids[:ended])
+        running = [_claimed(database, number) for number in range(min(_RUNNING, queued))]
+        with served(settings) as (url, server):
+            for page in ("home", "jobs", "results"):
+                asyncio.run(all_at_once(url, page, 1))  # fills what is cached for all visitors
+                before_s = _busy_s(server)
+                took_s = asyncio.run(all_at_once(url, page, AT_ONCE))
+                each_s = (_busy_s(server) - before_s) / AT_ONCE
+                _print(f"{queued:,} / {ended:,}", f"{page}: {AT_ONCE} at once, the slowest", max(took_s), "s", "2")
+                _print(f"{queued:,} / {ended:,}", f"{page}: processor a drawing", each_s, "s")
+                with _reporting(database, []):
+                    share = _share(url, server, page, rest_s)
+                _print(f"{queued:,} / {ended:,}", f"{page}: a tab at rest", 100 * share, "% of a core", "5")
+                with _reporting(database, running):
+                    share = _share(url, server, page, rest_s)
+                _print(f"{queued:,} / {ended:,}", f"{page}: a tab, {len(running)} report", 100 * share, "% of a core")
+
+
+def add_studies(database: sa.Engine, queued: int, ended: list[str]) -> None:
+    """Add studies that differ by their names, of several users: all `ended` are done, and the others wait."""
+    study = load_preset("demo")
+    text = json.dumps(study.model_dump(mode="json"))
+    needs = needs_of([arm.engine for arm in study.arms])
+
+    def row(number: int, job_id: str, state: str) -> dict[str, object]:
+        at, name, is_done = _NOW + timedelta(minutes=number), f"study {number:06}", state == "done"
+        return {
+            "job_id": job_id,
+            "study_id": f"of {job_id}",
+            "name": name,
+            "study_json": text.replace('"name": "demo"', f'"name": "{name}"', 1),
+            "needs": needs,
+            "state": state,
+            "submitted_by": f"user {number % _SUBMITTERS}",
+            "submitted_at": at,
+            "started_at": at if is_done else None,
+            "finished_at": at if is_done else None,
+        }
+
+    wanted = [(job_id, "done") for job_id in ended] + [(f"queued-{number:06}", "queued") for number in range(queued)]
+    for first in range(0, len(wanted), _AT_ONCE):
+        rows = [row(first + at, *of) for at, of in enumerate(wanted[first : first + _AT_ONCE])]
+        with database.begin() as connection:
+            stored = [
+                {"study_id": one["study_id"], "name": one["name"], "toml": "", "json": one["study_json"]}
+                | {"created_at": one["submitted_at"]}
+                for one in rows
+            ]
+            connection.execute(studies.insert(), stored)
+            connection.execute(jobs.insert(), rows)
+            events = [
+                {"job_id": one["job_id"], "at": one["submitted_at"], "kind": kind, "detail": "", "actor": None}
+                for one in rows
+                for kind in ("submitted", "claimed", "done")[: 3 if one["state"] == "done" else 1]
+            ]
+            connection.execute(job_events.insert(), events)
+    _analyse(database)
+
+
+def _analyse(database: sa.Engine) -> None:
+    with database.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(sa.text("VACUUM ANALYZE"))
+
+
+def _claimed(database: sa.Engine, number: int) -> str:
+    job = leases.claim(database, f"w{number}", 3600.0, "NVIDIA H200")
+    assert job is not None  # noqa: S101 - the queue is full
+    return job.job_id
+
+
+@contextmanager
+def _reporting(database: sa.Engine, running: list[str]) -> Iterator[None]:
+    """Let each running job report its progress once a second."""
+    ended = threading.Event()
+
+    def report() -> None:
+        while not ended.wait(1.0):
+            for number, job_id in enumerate(running):
+                at = datetime.now(UTC).isoformat()
+                done = int(time.monotonic()) // 10 % 36
+                known = {"arm": "draft", "workload": "reference/code/16", "load": "c4-n8", "requests_total": 8}
+                progress = Progress(phase="measuring", runs_total=36, runs_done=done, remaining_s=200.0, at=at, **known)
+                leases.heartbeat(database, job_id, f"w{number}", 3600.0, progress)
+
+    thread = threading.Thread(target=report)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _share(url: str, server: psutil.Process, page: str, for_s: float) -> float:
+    """Return the processor's seconds a second that an open tab costs, without those of the server alone."""
+
+    async def stay() -> tuple[float, float]:
+        async with new_session() as session, resting(session, url, page):
+            await asyncio.sleep(for_s / 10)  # the page's first drawing is not rest
+            before_s = _busy_s(server)
+            await asyncio.sleep(for_s)
+            return before_s, _busy_s(server)
+
+    before_s, after_s = asyncio.run(stay())
+    alone_s = _busy_s(server)
+    time.sleep(for_s / 3)
+    return (after_s - before_s) / for_s - 3 * (_busy_s(server) - alone_s) / for_s
+
+
+def _busy_s(process: psutil.Process) -> float:
+    return float(sum(process.cpu_times()[:2]))
+
+
+def show_hosts(settings: Settings, server: Server, count: int, for_s: float = _HOSTS_S) -> None:
+    """Print what the heartbeats of this many hosts cost."""
+    with _engine_of(app_engine(settings.app_database_url, connections=(_SENDERS, 0))) as database:
+        add_studies(database, count, [])
+        held = [(_claimed(database, number), f"w{number}") for number in range(count)]
+        for number in range(count):
+            worker_registry.register_worker(
+                database, f"w{number}", host=f"h{number}", hardware="H200", gpus=8, is_dead=lambda _worker: False
+            )
+        took_ms: list[float] = []
+        began_s, busy_s = time.monotonic(), _postgres_s(server)
+
+        def send(sender: int) -> None:
+            own, second = held[sender::_SENDERS], 0
+            while second < for_s:
+                for job_id, worker in own:
+                    at_s = time.perf_counter()
+                    leases.heartbeat(database, job_id, worker, 3600.0, None)
+                    took_ms.append(1000 * (time.perf_counter() - at_s))
+                    if second % 10 == 0:
+                        worker_registry.record_presence(database, worker, job_id)
+                second += 1
+                time.sleep(max(0.0, began_s + second - time.monotonic()))
+
+        threads = [threading.Thread(target=send, args=(sender,)) for sender in range(_SENDERS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        lasted_s = time.monotonic() - began_s
+        size, cuts = f"{count:,} hosts", statistics.quantiles(took_ms, n=100)
+        _print(size, "heartbeat: half of them within", cuts[49], "ms")
+        _print(size, "heartbeat: 99 of 100 within", cuts[98], "ms", "250")
+        _print(size, "heartbeats a second", len(took_ms) / lasted_s, "", f"{count}")
+        _print(size, "PostgreSQL", 100 * (_postgres_s(server) - busy_s) / lasted_s, "% of a core")
+        requeue_ms = [_round_ms(lambda: leases.requeue_expired(database), lambda: None) for _ in range(_ROUNDS)]
+        _print(size, "requeueing: a look", statistics.median(requeue_ms), "ms")
+        with served(settings) as (url, page):
+            asyncio.run(all_at_once(url, "home", 1))
+            before_s = _busy_s(page)
+            asyncio.run(all_at_once(url, "home", 5))
+            _print(size, "home: processor a drawing", (_busy_s(page) - before_s) / 5, "s")
+
+
+def _postgres_s(server: Server) -> float:
+    """Return the processor time of the server's processes, without sessions that have ended."""
+    total = 0.0
+    for process in server.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += _busy_s(process)
+    return total
+
+
+def show_rounds(settings: Settings, count: int) -> None:
+    """Print what rounds of the ingester take with this many jobs that have ended."""
+    with _engine_of(app_engine(settings.app_database_url)) as database:
+        _add_jobs(database, count)
+        began_s = time.perf_counter()
+        with open_ingester(settings, database) as ingester:
+            ingest_once(ingester)
+            _print(f"{count:,} jobs", "ingester: the first round", time.perf_counter() - began_s, "s")
+
+            def heartbeat() -> None:
+                with database.begin() as connection:
+                    connection.execute(jobs.update().where(jobs.c.job_id == "job-1").values(lease_expires_at=1.0))
+
+            def change() -> None:
+                with database.begin() as connection:
+                    connection.execute(jobs.update().where(jobs.c.job_id == "job-1").values(error=str(time.time())))
+                    add_event(connection, "job-1", "failed")
+
+            for what, work, aim in (("at rest", heartbeat, "50"), ("after a change", change, "")):
+                took_ms = [_round_ms(lambda: ingest_once(ingester), work) for _ in range(_ROUNDS)]
+                _print(f"{count:,} jobs", f"ingester: a round {what}", statistics.median(took_ms), "ms", aim)
+    _print(f"{count:,} jobs", "ingester: its memory", psutil.Process().memory_info().rss / 2**20, "MiB")
+
+
+def _round_ms(ingest: Callable[[], object], before: Callable[[], None]) -> float:
+    before()
+    began_s = time.perf_counter()
+    ingest()
+    return 1000 * (time.perf_counter() - began_s)
+
+
+def _add_jobs(database: sa.Engine, count: int) -> None:
+    """Add so many jobs of one study, by the database itself."""
+    with database.begin() as connection:
+        connection.execute(studies.insert().values(study_id="s", name="s", toml="", json="{}", created_at=_NOW))
+        about = "'job-' || n, 's', 'study ' || n, '{}', 'done', now(), now(), now(), 'user ' || n % 20"
+        names = "job_id, study_id, name, study_json, state, submitted_at, started_at, finished_at, submitted_by"
+        series = f"FROM generate_series(1, {count}) AS n"
+        connection.execute(sa.text(f"INSERT INTO jobs ({names}) SELECT {about} {series}"))
+        event = "INSERT INTO job_events (job_id, at, kind, detail) SELECT 'job-' || n, now(), 'done', '' "
+        connection.execute(sa.text(event + series))
+    _analyse(database)
+
+
+def show_bundles(settings: Settings, burst: int, stream_s: float) -> None:
+    """Print how long bundles take until they are visible: many at once, and one after the other."""
+    with ingesting(settings) as process:
+        until(lambda: rests(process))
+        aside = settings.model_copy(update={"bundles_dir": settings.home / "aside"})
+        names = [f"burst {number}" for number in range(burst)]
+        for name in names:
+            write_bundle(aside.bundles, made_run(name), made_requests(20, name), [], None)
+        (settings.bundles).mkdir(parents=True, exist_ok=True)
+        began_s, busy_s = time.monotonic(), _busy_s(process)
+        (aside.bundles / "added").rename(settings.bundles / "added")
+        until(lambda: all(is_visible(settings, name) for name in reversed(names)))
+        _print(f"{burst} bundles", "burst: all are visible after", time.monotonic() - began_s, "s", "10")
+        _print(f"{burst} bundles", "burst: processor", _busy_s(process) - busy_s, "s")
+        until(lambda: rests(process))
+        seen_s = list[float]()
+        busy_s, began_s = _busy_s(process), time.monotonic()
+        while time.monotonic() - began_s < stream_s:
+            name = f"stream {len(seen_s)}"
+            write_bundle(settings.bundles, made_run(name), made_requests(20, name), [], None)
+            at_s = time.monotonic()
+            until(lambda: is_visible(settings, name))  # noqa: B023 - it is called at once
+            seen_s.append(time.monotonic() - at_s)
+            time.sleep(max(0.0, 3600 / AN_HOUR - (time.monotonic() - at_s)))
+        _print(f"{AN_HOUR:,} runs/h", "stream: the last one to be visible", max(seen_s), "s", "10")
+        share = (_busy_s(process) - busy_s) / (time.monotonic() - began_s)
+        _print(f"{AN_HOUR:,} runs/h", "stream: processor", 100 * share, "% of a core")
+
+
+def _print(size: str, what: str, value: float, unit: str, aim: str = "") -> None:
+    print(f"{size:<18} {what:<40} {value:>9.3f} {unit:<12}{f' aim {aim}' if aim else ''}", flush=True)
