@@ -36,6 +36,7 @@ def test_a_study_is_renamed_and_noted_where_its_results_are(open_page: OpenPage,
 
 
 def test_deleting_names_what_depends_on_it_and_a_click_restores_it(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, study(name="another"))
     job_id = measure_study(settings, study(name="mine"))
     database = app_engine(settings.app_database_url)
     board = dashboards.create(database, "Weekly", actor=ADMIN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from access.web import visitor
-from jobs import curation, queue
+from jobs import curation
 from lab.errors import UserError
 from lab.roles import Change
 from warehouse.app_db import curated
@@ -109,7 +109,9 @@ def show_gone(job_id: str) -> bool:
     known = curated.find(published_data.engine(), job_id)
     if known.deleted_at is None:
         return False
-    st.info(f"{literal(queue.deleted_sentence(known))}.", icon=":material/delete:")
+    rest = ", and its bundles were purged" if known.purged_at else ""
+    when = f"was deleted by {literal(known.deleted_by)}, {moment(known.deleted_at)}{rest}."
+    st.info(f"{literal(known.called or job_id)} {when}", icon=":material/delete:")
     _show_restoring(known, "here")
     return True
 

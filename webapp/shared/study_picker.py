@@ -219,7 +219,9 @@ def _show_state(job_id: str) -> None:
     try:
         job = queue.job(published_data.engine(), job_id)
     except UserError:
-        st.badge("imported", color="gray", icon=":material/upload_file:")
+        is_deleted = curated.find(published_data.engine(), job_id).deleted_at is not None
+        word, icon = ("deleted", "delete") if is_deleted else ("imported", "upload_file")
+        st.badge(word, color="gray", icon=f":material/{icon}:")
         return
     (_show_live_badge if job.state in ACTIVE else show_badge)(job)
 

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Locator, Page, WebSocketRoute, expect
-from playwright.sync_api import TimeoutError as NotInTimeError
+from playwright.sync_api import Page, WebSocketRoute, expect
 
-from tests.webapp.browser.clicks import (
-    TRIES_MS,
-    becomes,
-    choose,
-    click_until,
-    has_parameters,
-    heading,
-    open_listed,
-    parameters,
-    settled,
-)
+from tests.webapp.browser.clicks import becomes, choose, click_until, has_parameters, heading, open_listed, parameters
 from tests.webapp.browser.conftest import Server
 from tests.webapp.measured import measure_study
 from tests.webapp.three_arms import three_arms
@@ -88,36 +76,3 @@ def test_a_link_clicked_before_the_url_has_changed_opens_its_own_view(server: Se
     page.get_by_text(re.compile("^no draft, ")).wait_for()
     becomes(page, lambda: sorted(parameters(page)), ["job"])
     assert "/run?" in page.url
-
-
-def test_ticked_runs_of_two_studies_are_compared(server: Server, page: Page) -> None:
-    first, second = (measure_study(server.settings, three_arms(name=name)) for name in ("ticked", "beside"))
-    page.goto(
-        f"{server.url}/explore?study={first}&study={second}&categories=code&concurrency=4&arms=draft&job={second}"
-    )
-    heading(page, "Explore")
-    table = page.get_by_test_id("stDataFrame").first
-    compare = page.get_by_role("button", name="Compare the 2 chosen runs")
-    table.scroll_into_view_if_needed()
-    settled(page)
-    box = table.bounding_box()
-    assert box is not None
-    click_until_ticked(page, (box["x"] + 20, box["y"] + 18), compare)  # the box above all rows
-    compare.click()
-    heading(page, "Compare")
-    page.wait_for_url(re.compile("runs=.*runs="))
-    page.get_by_text("2 chosen runs", exact=True).first.wait_for()
-    assert {first, second} <= set(re.findall(r"2\d{7}-\d{6}-[0-9a-f]{4}", page.url))
-
-
-def click_until_ticked(page: Page, at: tuple[float, float], shown: Locator) -> None:
-    """A table is drawn on a canvas, so its boxes are clicked by their place."""
-    for try_ms in TRIES_MS:
-        settled(page)
-        if shown.is_visible():
-            return
-        page.mouse.click(*at)
-        with contextlib.suppress(NotInTimeError):
-            shown.wait_for(timeout=try_ms)
-            return
-    pytest.fail("no row was ticked")

@@ -228,7 +228,7 @@ def test_parameters_of_a_query_have_fields_and_stay_in_its_link(settings: Settin
 
 
 def test_a_table_is_browsed_by_its_values_and_the_link_has_them(settings: Settings, open_page: OpenPage) -> None:
-    chosen = {"table": "results", "facet": "arm", "is": "arm=no draft"}
+    chosen = {"table": "results", "counted": "arm", "is": "arm=no draft"}
     app = open_page("sql", **chosen)
     rows = app.dataframe[0].value
     assert set(rows["arm"]) == {"no draft"}

@@ -21,7 +21,7 @@ from webapp.pages.explore.selection import (
     parse,
     percent_of,
 )
-from webapp.shared import url_params, url_widgets
+from webapp.shared import published_data, url_params, url_widgets
 
 _COLUMNS, _LEAST_WIDTH = 5, 150
 #: Of what draws: the mark, the metric, whose names are long, and the rest.
@@ -128,16 +128,25 @@ def _choose_studies(options: pd.DataFrame) -> Sequence[str]:
     studies = options[options["dimension"] == "study"].sort_values("begun", ascending=False, na_position="last")
     origins = set(options.loc[options["dimension"] == "origin", "value"])
     beside = [name for name, origin in BESIDE.items() if origin in origins]
-    listed = list(studies["value"])
-    hidden = [_first()] if _first() not in (*beside, *listed) else []  # the bar's own, if it is hidden
     return url_widgets.choose_many(
         url_params.SLICED["study"],
-        [EVERY_STUDY, *beside, *listed, *hidden],
+        [EVERY_STUDY, *beside, *studies["value"], *_hidden_ones()],
         first=[_first()],
         help_text="Choose one or more; “everything published” adds all published results",
         on_change=_studies_changed,
         keeps_missing=True,
     ) or [EVERY_STUDY]
+
+
+def _hidden_ones() -> list[str]:
+    """Return the labels of hidden studies that the reader, the link or the bar names."""
+    key = url_params.SLICED["study"].key
+    named = [*(st.session_state.get(key) or st.query_params.get_all(key)), _first()]
+    studies = published_data.studies_with_results() if published_data.publication() else pd.DataFrame()
+    if studies.empty:
+        return []
+    found = studies[studies["is_hidden"] & studies["job_id"].isin(list(map(url_params.job_id_of, named)))]
+    return [url_params.job_label(*pair) for pair in zip(found["study_name"], found["job_id"], strict=True)]
 
 
 def _studies_changed(param: url_params.Param) -> None:

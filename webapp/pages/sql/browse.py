@@ -20,7 +20,7 @@ from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
 
 #: Parameters of the link: a table, columns, and column=value of what is chosen.
-TABLE, FACET, CHOSEN = "table", "facet", "is"
+TABLE, COUNTED, CHOSEN = "table", "counted", "is"
 _MOST_VALUES, _MOST_ROWS = 12, 1_000
 _NULL = "(null)"
 _FACETS = "browse-facets"
@@ -54,7 +54,7 @@ def show(name: str) -> None:
     answer = data.answer(sql)
     more = f"; the first {_MOST_ROWS:,}" if len(answer.frame) == _MOST_ROWS else ""
     st.caption(f"{count(len(answer.frame), 'row')}{more}")
-    view = View(state.PAGE, {TABLE: (name,), FACET: _facets(names), CHOSEN: st.query_params.get_all(CHOSEN)})
+    view = View(state.PAGE, {TABLE: (name,), COUNTED: _facets(names), CHOSEN: st.query_params.get_all(CHOSEN)})
     show_table(answer.frame, run_links(answer.frame), f"Rows of {name}", view, "browse")
 
 
@@ -67,7 +67,7 @@ def _show_facets(name: str, names: Sequence[str], chosen: dict[str, str]) -> Non
     if _FACETS not in st.session_state:
         st.session_state[_FACETS] = list(_facets(names))
     facets = st.multiselect("Count the values of", names, key=_FACETS, placeholder="Choose columns")
-    _set(FACET, facets)
+    _set(COUNTED, facets)
     for column in facets:
         others = {key: value for key, value in chosen.items() if key != column}
         _show_facet(name, column, others, chosen.get(column))
@@ -114,7 +114,7 @@ def _chosen(names: Sequence[str]) -> dict[str, str]:
 
 
 def _facets(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(column for column in st.query_params.get_all(FACET) if column in names)
+    return tuple(column for column in st.query_params.get_all(COUNTED) if column in names)
 
 
 def _sql(name: str, chosen: dict[str, str]) -> str:
@@ -144,7 +144,7 @@ def _edit(sql: str) -> None:
 
 
 def _forget() -> None:
-    for parameter in (TABLE, FACET, CHOSEN):
+    for parameter in (TABLE, COUNTED, CHOSEN):
         st.query_params.pop(parameter, None)
     for key in [key for key in st.session_state if isinstance(key, str) and key.startswith("browse-")]:
         del st.session_state[key]
