@@ -38,7 +38,7 @@ from workers.worker import Worker
 NIGHTS, NOISY, FALLEN = 10, 9, 10
 _NAME = "nights"
 #: Of the standard deviation of the draft's weights, added as noise.
-_SPOILT_BY = 0.35
+_SPOILT_BY = 0.2
 _NEIGHBOUR = """
 import time
 while True:

@@ -90,12 +90,12 @@ def tend(settings: Settings, database: sa.Engine, now: datetime) -> None:
     """Do once what is to be done now."""
     for series in store.all_series(database):
         nights = _recent(database, series)
-        if any(night.state == "queued" for night in nights):
-            _take_up(settings, database, series, nights, now)
-            nights = _recent(database, series)
         if series.is_imported:
             imported.take_up(settings, database, series, nights, now)
         else:
+            if any(night.state == "queued" for night in nights):
+                _take_up(settings, database, series, nights, now)
+                nights = _recent(database, series)
             _measure_again(settings, database, series, nights)
             if series.paused_at is None:
                 _queue_due(settings, database, series, now)

@@ -104,15 +104,20 @@ def _digest(file: Path) -> str:
 
 def _of_repository(repository: Path, good: str, bad: str) -> tuple[Version, ...]:
     git = ("git", "-C", str(repository))
-    ends = [
-        _run(*git, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", of=name).strip()
-        for name in (good, bad)
-    ]
+    ends = [_commit(repository, name) for name in (good, bad)]
     after = _run(*git, "rev-list", "--reverse", "--first-parent", f"{ends[0]}..{ends[1]}").split()
     common = _run(*git, "merge-base", *ends).strip()
     if common != ends[0] or not after:
         raise UserError(f"{good} is not before {bad} in {repository}: a bisect needs a commit and a later one of it")
     return tuple(Version(commit[:12], str(repository.absolute()), commit) for commit in (ends[0], *after))
+
+
+def _commit(repository: Path, name: str) -> str:
+    revision = ("--end-of-options", f"{name}^{{commit}}")
+    try:
+        return _run("git", "-C", str(repository), "rev-parse", "--verify", *revision).strip().splitlines()[-1]
+    except UserError as error:
+        raise UserError(f"{name!r} is no commit of {repository}: name one, a tag or a branch ({error})") from None
 
 
 def install_version(settings: Settings, base: str, source: str, version: Version) -> str:

@@ -122,6 +122,8 @@ def test_commits_are_built_and_installed_and_one_that_cannot_be_is_named(lab: Ho
         install_version(lab.settings, "thin", f"commits of {repository} built by true", versions[0])
     with pytest.raises(UserError, match="is not before"):
         versions_between(source, "HEAD", "HEAD~1")
+    with pytest.raises(UserError, match="'nothing' is no commit of"):
+        versions_between(source, "nothing", "HEAD")
 
 
 def test_versions_are_in_pythons_order_and_unknown_ones_refused(tmp_path: Path) -> None:

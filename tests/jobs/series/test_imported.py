@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from interchange.store import import_paths
 from jobs.series import nightly, store
@@ -15,6 +16,7 @@ from tests.actors import ADMIN
 from tests.interchange.sample_files import SAMPLES
 from tests.jobs.series.nights import remember
 from tests.workers.homes import Home
+from warehouse.app_db.schema import nights as nights_table
 from warehouse.ingest.service import ingest_all
 
 _BASE, _DRAFTED = (
@@ -87,6 +89,16 @@ def test_a_second_import_of_a_suspicious_commit_is_its_remeasurement(lab: Home) 
         nights = tend(lab)
     assert [(night.again_of is None, night.speedup_finding) for night in nights] == [(True, "outlier"), (False, None)]
     assert store.alarms(lab.database) == []
+
+
+def test_a_kill_between_the_row_of_a_night_and_its_values_loses_nothing(lab: Home) -> None:
+    import_commit(lab, 1, "aaa", 1.164)
+    (whole,) = tend(lab)
+    with lab.database.begin() as connection:
+        unset = dict.fromkeys(("speedup", "low", "high", "acceptance_length", "speedup_finding", "predicted_low"))
+        row = nights_table.c.night_id == whole.night_id
+        connection.execute(sa.update(nights_table).where(row).values(unset | {"state": "queued"}))
+    assert tend(lab) == [whole]
 
 
 def test_an_import_without_a_baseline_is_an_invalid_night_with_the_reason(lab: Home) -> None:

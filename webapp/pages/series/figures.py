@@ -34,7 +34,8 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     until = seen_as_of()
     nights = store.nights(published_data.engine(), name)
     rows = table([night for night in nights if until is None or night.due_at <= until])
-    notes = pd.DataFrame(store.annotations_of(published_data.engine(), name), columns=["due_at", "text"])
+    noted = store.annotations_of(published_data.engine(), name)
+    notes = pd.DataFrame([each for each in noted if until is None or each[0] <= until], columns=["due_at", "text"])
     drawn: list[Figure] = []
     for number_, (arm, of_arm) in enumerate(rows.groupby("arm", sort=False), 1):
         suffix = f"-{number_}" if number_ > 1 else ""
