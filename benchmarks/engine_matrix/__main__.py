@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import datetime as dt
+import json
 import logging
 import re
 import shutil
@@ -48,6 +49,14 @@ _SPECULATION: dict[str, dict[str, Any]] = {
     "draft_model": {"model": "reference-draft"},
     "eagle3": {"model": "reference-eagle3"},
 }
+#: Further starts without speculation: what each is asked, by its flags.
+_BESIDES: dict[str, dict[str, Any]] = {
+    "tool call": {"enable_auto_tool_choice": True, "tool_call_parser": "hermes"},
+    "two ranks": {"data_parallel_size": 2},
+    "sleep": {"enable_sleep_mode": True},
+}
+#: Two ranks share the processors that one is bound to elsewhere.
+_UNBOUND = {"VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 _CONFIGURED = re.compile(r"Initializing a V\d LLM engine")
 #: Where vLLM checks its settings, in a traceback.
 _CONFIGURING = re.compile(r"/vllm/(?:config/|engine/arg_utils\.py)")
@@ -117,6 +126,8 @@ def _captured(settings: Settings, folder: Path) -> Capture:
         pages |= of_arm
         streams |= of_streams
     pages["unknown flag"] = _refused_flag(folder)
+    of_besides, of_streams = asyncio.run(_besides(settings))
+    pages, streams = pages | of_besides, streams | of_streams
     capture = Capture(
         kind="vllm",
         version=has.version,
@@ -174,6 +185,32 @@ async def _tried_arm(settings: Settings, arm: Arm) -> tuple[TriedArm, dict[str, 
         by_configuration = _CONFIGURED.search(log) is None and _CONFIGURING.search(log) is not None
         state: Literal["refused", "not measured"] = "refused" if _SAYS_NO.match(why) else "not measured"
         return TriedArm(state=state, why=why, by_configuration=by_configuration and state == "refused"), {}, {}
+
+
+async def _besides(settings: Settings) -> tuple[dict[str, Answer], dict[str, Any]]:
+    """Return what the baseline answers with further flags; why it does not start with them has the status of none."""
+    pages: dict[str, Answer] = {}
+    streams: dict[str, Any] = {}
+    study = _study([BASELINE])
+    allowed = sorted({flag.replace("_", "-") for flags in _BESIDES.values() for flag in flags})
+    policy = f"[engines.vllm]\nflags = {json.dumps(allowed)}\nenvironment = {json.dumps([*_UNBOUND])}\n"
+    (settings.home / "policy.toml").write_text(policy, encoding="utf-8")
+    for name, flags in _BESIDES.items():
+        arm = study.arms[0].model_copy(update={"name": name, "flags": flags, "environment": _UNBOUND})
+        print(f"{name} ...", flush=True)
+        try:
+            async with live.running(settings, study, arm) as engine:
+                endpoint = replace(engine.command.endpoint, per_request_spec_metrics=False)
+                match name:
+                    case "tool call":
+                        streams[name] = await live.tool_call(endpoint)
+                    case "two ranks":
+                        pages[name] = await live.ranks(endpoint)
+                    case _:
+                        pages |= await live.sleep(endpoint)
+        except EngineError as error:
+            pages[name] = Answer(status=0, text=str(error).partition("\n")[0][:_MOST_CHARS])
+    return pages, streams
 
 
 def _refused_flag(folder: Path) -> Answer:

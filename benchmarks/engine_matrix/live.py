@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -99,6 +100,44 @@ async def streams(endpoint: Endpoint) -> dict[str, tuple[JsonValue, ...]]:
             ),
             "chat": await stream(session, chat_endpoint, own_request(endpoint, **chat)),
         }
+
+
+async def tool_call(endpoint: Endpoint) -> tuple[JsonValue, ...]:
+    """Return the stream of a chat that has to call a tool."""
+    tool = {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer", "maximum": 9}}}}
+    chat = {
+        "prompt": None,
+        "messages": [{"role": "user", "content": "Add 1."}],
+        "tools": [{"type": "function", "function": tool}],
+        "tool_choice": {"type": "function", "function": {"name": "add"}},
+        "max_tokens": 24,
+        "ignore_eos": None,
+    }
+    async with open_session(endpoint) as session:
+        return await stream(session, replace(endpoint, kind="chat"), own_request(endpoint, **chat))
+
+
+async def ranks(endpoint: Endpoint) -> Answer:
+    """Return which ranks count generated tokens, after some requests."""
+    async with open_session(endpoint) as session:
+        for _ in range(4):
+            await stream(session, endpoint, own_request(endpoint))
+        async with session.get(f"{endpoint.base_url}/metrics") as answer:
+            families = text_string_to_metric_families(await answer.text())
+    counted = {
+        sample.labels.get("engine", "-"): sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == "vllm:generation_tokens_total"
+    }
+    return Answer(status=200, text=json.dumps(counted))
+
+
+async def sleep(endpoint: Endpoint) -> dict[str, Answer]:
+    """Return what the pages of sleep mode answer, in the order in which they are asked."""
+    paths = (("POST", "/sleep?level=1"), ("GET", "/is_sleeping"), ("POST", "/wake_up"))
+    async with open_session(endpoint) as session:
+        return {path: await page(session, method, f"{endpoint.base_url}{path}") for method, path in paths}
 
 
 async def answers(endpoint: Endpoint) -> dict[str, Answer]:

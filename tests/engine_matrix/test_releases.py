@@ -173,3 +173,10 @@ def test_captures_hold_nothing_of_the_machine_they_were_made_on() -> None:
         assert not [part for part in ("site-packages", "/home/", "/root/", str(REPOSITORY)) if part in text]
         assert capture.tried_on <= dt.datetime.now(dt.UTC).date()
     assert all(f"| vllm {captures()['vllm', tried].version} |" in versions_table() for tried in TRIED)
+
+
+def test_tool_calls_ranks_and_sleep_are_told_of_the_releases_that_were_asked() -> None:
+    (line,) = (text for text in versions_table().splitlines() if " besides: " in text)
+    assert line.startswith("- 0.32.0+cpu besides: a tool call streams; ")
+    assert line.endswith("Sleep mode is not supported on current platform.")
+    assert "'function': {'name': 'add'}" in str(captures()["vllm", "0.32.0"].streams["tool call"])

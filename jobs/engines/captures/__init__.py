@@ -39,7 +39,7 @@ class Reported(Frozen):
 
 
 class Answer(Frozen):
-    """One HTTP answer, or what a command printed last, with its exit status."""
+    """One HTTP answer, or what a command printed last, with its exit status; 0: why the engine did not start."""
 
     status: int
     text: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from jobs.engines.captures import ANY_ARM, BASELINE, SPECULATING, Capture, TriedArm, captures
 from lab.study.methods import METHODS
 
@@ -18,7 +20,7 @@ def versions_table() -> str:
         cells = [f"{capture.kind} {capture.version}", str(capture.tried_on), *arms]
         cells += [_listed(capture), _acceptance(capture), _unknown(capture)]
         rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join((*rows, "", *_refusals(tried)))
+    return "\n".join((*rows, "", *_refusals(tried), *_besides(tried)))
 
 
 def _state(arm: TriedArm | None) -> str:
@@ -48,6 +50,23 @@ def _unknown(capture: Capture) -> str:
 
 def _short(name: str) -> str:
     return name.removeprefix("acceptance ")
+
+
+def _besides(tried: list[Capture]) -> list[str]:
+    """Return what was seen of tool calls, several ranks and sleep, of the releases that were asked."""
+    lines = []
+    for capture in tried:
+        found = []
+        if (stream := capture.streams.get("tool call")) is not None:
+            found.append("a tool call streams" if '"tool_calls": [{' in json.dumps(stream) else "no tool call came")
+        if (ranks := capture.answers.get("two ranks")) is not None:
+            found.append(f"tokens by rank {ranks.text}" if ranks.status else f"two ranks do not start: {ranks.text}")
+        if (asleep := capture.answers.get("/is_sleeping")) is not None:
+            found.append(f"asleep it answers {asleep.text}")
+        elif (refused := capture.answers.get("sleep")) is not None:
+            found.append(f"sleep mode is refused: {refused.text}")
+        lines += [f"- {capture.version} besides: {'; '.join(found)}"] if found else []
+    return lines
 
 
 def _refusals(tried: list[Capture]) -> list[str]:

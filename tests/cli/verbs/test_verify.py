@@ -40,6 +40,6 @@ def test_a_study_verifies_a_host_and_a_fault_ends_with_status_1(up: WorkersHome)
     wrong = {what for what, finding in found.items() if not finding["ok"]}
     assert wrong >= {"engine vllm", "vllm: draft_model", "client and vllm bench serve"}
     assert all(found[what]["remedy"] for what in wrong)
-    assert found["client and a server of known pace"]["found"].startswith("2")
+    assert found["client and a server of known pace"]["found"].count(" ms") == 3
     assert f"study {report['job_id']}, took" in (up.settings.home / "verification.md").read_text()
     assert json.loads((up.settings.home / "verification.json").read_text())["job_id"] == report["job_id"]

@@ -117,7 +117,7 @@ def test_the_client_agrees_with_the_rival_within_a_quarter(throughput: float, *,
 def test_our_client_is_right_if_it_sees_the_pace_of_the_server() -> None:
     finding = pace()
     seen_ms, written_ms = map(float, re.findall(r"([\d.]+) ms", finding.found)[:2])
-    assert written_ms >= 20
+    assert written_ms > 10
     assert finding.ok is (abs(seen_ms / written_ms - 1) <= 0.05)
     written = {"gap_mean_ms": 20.0, "gap_p99_ms": 21.0}
     assert pace_compared(20.9, 25.0, written).ok
