@@ -233,7 +233,7 @@ def new_fleet(
             new_home(folder, migrated, **settings, web_port=free_port(), lease_s=lease_s, ingest_every_s=0.2)
         )
         for host in WORKERS:
-            shutil.copytree(migrated, folder / host)
+            (folder / host).mkdir(mode=0o700)
             shutil.copy(home.settings.home / "policy.toml", folder / host)
         fleet = Fleet(links, services, home, lease_s, database)
         held.callback(_end, fleet)

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import itertools
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
@@ -47,11 +48,22 @@ def new_network(hosts: Sequence[str]) -> Network:
 
 
 def may_make_namespaces() -> bool:
+    """Return whether this process may make them, and a switch and cables in one."""
     trial = f"drafthouse-{os.getpid()}"
-    made = os.geteuid() == 0 and subprocess.run(("ip", "netns", "add", trial), check=False).returncode == 0
-    if made:
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return False
+    try:
+        _ip("netns", "add", trial)
+    except subprocess.CalledProcessError:
+        return False
+    try:
+        _ip("-n", trial, "link", "add", "switch", "type", "bridge")
+        _ip("-n", trial, "link", "add", "cable", "type", "veth", "peer", "name", "end")
+    except subprocess.CalledProcessError:
+        return False
+    finally:
         _ip("netns", "del", trial)
-    return made
+    return True
 
 
 class Namespaces:

@@ -44,8 +44,9 @@ def test_a_backup_made_under_load_shows_the_same_numbers_elsewhere(
     migrated: Path, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     with new_fleet(tmp_path, migrated, 20.0, "w1", "w2", "ingester") as fleet:
-        first, second = fleet.submit(name="before the backup"), fleet.submit(name="under way")
+        first = fleet.submit(name="before the backup")
         fleet.assert_whole(first)
+        second = fleet.submit(name="under way")
         fleet.host_at(second, "measuring")
         database_url = copy_of_the_database(fleet)
         with new_store(fleet.services.moto_port, tmp_path / "copy", fleet.network.address("store")) as store:
