@@ -24,8 +24,8 @@ class Broker:
 
     def start(self) -> None:
         options = ("--port", str(self._port), "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", "")
-        options += ("--aclfile", str(self._folder / "users.acl"))
-        self._process = subprocess.Popen((str(get_binary_path()), *options), stdout=subprocess.DEVNULL)
+        users = ("--aclfile", str(self._folder / "users.acl"))
+        self._process = subprocess.Popen((str(get_binary_path()), *options, *users), stdout=subprocess.DEVNULL)
         give_up_s = time.monotonic() + 30
         while not self._answers():
             assert time.monotonic() < give_up_s, "Valkey did not start"

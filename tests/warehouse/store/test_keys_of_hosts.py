@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
+import boto3  # type: ignore[import-untyped]
 import obstore
 import pytest
 from obstore.exceptions import PermissionDeniedError
@@ -38,7 +38,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectSto
         policy = json.dumps(policy_of_host(URL, platform.node()))
         clients["iam"].put_user_policy(UserName="host", PolicyName="host", PolicyDocument=policy)
         made = clients["iam"].create_access_key(UserName="host")["AccessKey"]
-        begin = urllib.request.Request(f"{endpoint}/moto-api/reset-auth", b"0", method="POST")  # noqa: S310 - moto's
+        plain = {"Content-Type": "text/plain"}
+        begin = urllib.request.Request(f"{endpoint}/moto-api/reset-auth", b"0", plain)  # noqa: S310 - moto's
         urllib.request.urlopen(begin).close()  # noqa: S310 - from now on it looks at policies
         for name, value in {
             "AWS_ENDPOINT_URL": endpoint,
