@@ -23,7 +23,7 @@ from lab import roles
 from lab.errors import UserError
 from lab.roles import Actor, Change
 from warehouse.app_db import audit, worker_rights
-from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words
+from warehouse.app_db.engine import DATABASE_ERRORS, app_engine
 from warehouse.bundles.store import policy_of_host
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -177,8 +177,9 @@ def _quoted(connection: sa.Connection, name: str) -> str:
 
 
 def _refused(error: Exception) -> UserError:
+    why = str(getattr(error, "orig", error)).partition("\n")[0]
     return UserError(
-        f"{database_words(error)}: enroll and revoke with a database user that may make roles, that is a superuser's "
+        f"{why}: enroll and revoke with a database user that may make roles, that is a superuser's "
         "DRAFTHOUSE_DATABASE_URL or, from PostgreSQL 16 on, after `ALTER ROLE drafthouse CREATEROLE`"
     )
 

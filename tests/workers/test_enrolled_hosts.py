@@ -109,6 +109,8 @@ def test_a_real_worker_measures_with_its_file_alone_until_it_is_revoked(
     without = {name: value for name, value in environment.items() if name not in _ADDRESSES}
     started = ("worker", "--enrolled", str(file))
     stop = threading.Event()
+    with redis.Redis.from_url(broker.url) as client:
+        client.acl_log_reset()
     worker = processes.start("cli", *started, environment=without, folder=lab.folder, output=output)
     try:
         spread = {"spread": True, "alone": False, "repeats": 2}
@@ -398,6 +400,15 @@ def greets(url: str) -> str:
 def test_what_cannot_be_enrolled_is_named(lab: Home, host: str, changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         enroll(lab.settings.model_copy(update=changes), host, Way(), actor=ADMIN)
+
+
+def test_who_may_make_no_roles_is_told_what_helps(lab: Home) -> None:
+    its = lab.settings.model_copy(update={"database_url": keys(lab.settings, THERE)["database_url"]})
+    for change in (lambda: enroll(its, THERE, Way(), actor=ADMIN), lambda: revoke(its, THERE, actor=ADMIN)):
+        with pytest.raises(
+            UserError, match=r"permission denied .*: enroll and revoke with a database user that may make"
+        ):
+            change()
 
 
 def test_another_hosts_keys_are_refused_with_a_sentence(lab: Home) -> None:
