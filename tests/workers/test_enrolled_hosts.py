@@ -264,6 +264,23 @@ def _running(lab: Home) -> str:
     return next(job.job_id for job in queue.active(lab.database) if job.state == "running")
 
 
+def test_a_host_records_bundles_of_jobs_that_it_had(lab: Home) -> None:
+    others, own = lab.submit(), lab.submit()
+    leases.claim(lab.database, f"{THERE}/1/x/2", 3600.0)
+    stored_objects.record(lab.database, f"{others}/run", "a digest")
+    with signed_in(keys(lab.settings, HERE)["database_url"]) as engine:
+        leases.claim(engine, f"{HERE}/1/x/2", 30.0)
+        stored_objects.announce(engine, [f"{own}/first"])
+        leases.release(engine, own, f"{HERE}/1/x/2")
+        leases.claim(lab.database, f"{THERE}/1/x/2", 3600.0)  # another host goes on, and this one uploads what it has
+        stored_objects.record(engine, f"{own}/first", "a digest")
+        stored_objects.record(engine, f"{own}/second", "a digest")
+        with pytest.raises(sa.exc.ProgrammingError, match="row-level security"):
+            stored_objects.record(engine, f"{others}/forged", "a digest")
+    rows = [(row.path, row.serial) for row in stored_objects.newer_than(lab.database, 0)]
+    assert rows == [(f"{others}/run", 1), (f"{own}/first", 2), (f"{own}/second", 3)]
+
+
 def test_turns_count_jobs_that_run_elsewhere(lab: Home) -> None:
     accounts.add_user(lab.database, "bob", Role.SUBMITTER, actor=ADMIN)
     for _ in range(2):
