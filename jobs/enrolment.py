@@ -1,4 +1,4 @@
-"""Keys for worker hosts: each host gets its own role in PostgreSQL and its own user of the broker, in one file.
+"""Keys for worker hosts: each host gets its own role in PostgreSQL, and the broker's user of that name, in one file.
 
 `warehouse.app_db.worker_rights` says what the role may do. Whatever is killed half-way is done by doing it again.
 """
@@ -23,18 +23,18 @@ from lab import roles
 from lab.errors import UserError
 from lab.roles import Actor, Change
 from warehouse.app_db import audit, worker_rights
-from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words
+from warehouse.app_db.engine import DATABASE_ERRORS, app_engine
 from warehouse.bundles.store import policy_of_host
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 #: What Celery's consumer does: it hears wake-ups and looks, answers, and sends events. Keys and channels by pattern;
 #: queues are named `engines@hardware`. No script, nothing about the server, no key of anybody else's.
-_COMMANDS = (
+_COMMANDS = [
     *("ping", "hello", "auth", "select", "client|setinfo", "client|setname", "multi", "exec", "watch", "unwatch"),
     *("brpop", "lpush", "llen", "del", "exists", "sadd", "srem", "smembers", "hset", "hget", "hdel", "zadd", "zrem"),
     *("zrange", "zscore", "zcard", "expire", "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "publish"),
-)
-_KEYS = ("*@*", "*.reply.celery.pidbox", "_kombu.*", "unacked", "unacked_index")
+]
+_KEYS = ["*@*", "*.reply.celery.pidbox", "_kombu.*", "unacked", "unacked_index"]
 _CHANNELS = ("/{0}.celery.pidbox", "/{0}.celeryev/*")  # of a database
 #: Where the object store is, in the environment of this process.
 _STORE_PLACE = ("AWS_ENDPOINT_URL", "AWS_REGION")
@@ -75,12 +75,18 @@ def enroll(settings: Settings, host: str, way: Way, *, actor: Actor) -> tuple[st
         database.dispose()
     with _broker(settings) as broker:
         number = broker.get_connection_kwargs().get("db") or 0
-        rules = [*(f"+{name}" for name in _COMMANDS), *(f"~{key}" for key in _KEYS)]
-        rules += [f"&{channel.format(number)}" for channel in _CHANNELS]
-        broker.execute_command("ACL", "DELUSER", _user(host))  # ends its connections
-        broker.execute_command("ACL", "SETUSER", _user(host), "reset", "on", f">{password}", *rules)
+        broker.acl_deluser(role)  # ends its connections
+        broker.acl_setuser(
+            role,
+            enabled=True,
+            passwords=[f"+{password}"],
+            commands=[f"+{command}" for command in _COMMANDS],
+            keys=_KEYS,
+            channels=[channel.format(number) for channel in _CHANNELS],
+            reset=True,
+        )
         remarks = _saved(broker)
-    database_url, broker_url = _database_url(settings, way, role, password), _broker_url(settings, way, host, password)
+    database_url, broker_url = _database_url(settings, way, role, password), _broker_url(settings, way, role, password)
     lines = {"DATABASE_URL": database_url, "BROKER_URL": broker_url}
     remarks += [
         f"{what} is reached without a checked certificate: --ca FILE demands one"
@@ -126,7 +132,7 @@ def revoke(settings: Settings, host: str, *, actor: Actor) -> list[str]:
     finally:
         database.dispose()
     with _broker(settings) as broker:
-        if not broker.execute_command("ACL", "DELUSER", _user(host)) and not had:  # it ends connections, too
+        if not broker.acl_deluser(role) and not had:  # it ends connections, too
             raise UserError(f"{host} has no keys: `drafthouse worker enroll {host}` makes some")
         remarks = _saved(broker)
     return remarks + ([] if settings.bundles_url is None else ["the object store: end the host's key there, too"])
@@ -171,8 +177,9 @@ def _quoted(connection: sa.Connection, name: str) -> str:
 
 
 def _refused(error: Exception) -> UserError:
+    why = str(getattr(error, "orig", error)).partition("\n")[0]
     return UserError(
-        f"{database_words(error)}: enroll and revoke with a database user that may make roles, that is a superuser's "
+        f"{why}: enroll and revoke with a database user that may make roles, that is a superuser's "
         "DRAFTHOUSE_DATABASE_URL or, from PostgreSQL 16 on, after `ALTER ROLE drafthouse CREATEROLE`"
     )
 
@@ -199,11 +206,6 @@ def _store_key(url: str, host: str) -> tuple[str, str]:
     return asked, "the object store: make a key with the policy that is in the file, and write it there"
 
 
-def _user(host: str) -> str:
-    """Return the broker's user of a host."""
-    return f"worker-{host}"
-
-
 @contextlib.contextmanager
 def _broker(settings: Settings) -> Iterator[redis.Redis]:
     """Reach the broker. Raises UserError in place of its errors."""
@@ -219,7 +221,7 @@ def _broker(settings: Settings) -> Iterator[redis.Redis]:
 def _saved(broker: redis.Redis) -> list[str]:
     """Store the broker's users, or say that it forgets them."""
     try:
-        broker.execute_command("ACL", "SAVE")
+        broker.acl_save()
     except redis.ResponseError:
         return [
             "the broker has no `aclfile`: it forgets its users when it starts again, so enroll or revoke then again"
@@ -227,11 +229,11 @@ def _saved(broker: redis.Redis) -> list[str]:
     return []
 
 
-def _broker_url(settings: Settings, way: Way, host: str, password: str) -> str:
+def _broker_url(settings: Settings, way: Way, role: str, password: str) -> str:
     parts = urlsplit(settings.own_broker_url or "")
     name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     port = "" if parts.port is None else f":{parts.port}"
-    url = parts._replace(netloc=f"{_user(host)}:{password}@{way.at or name}{port}")
+    url = parts._replace(netloc=f"{role}:{password}@{way.at or name}{port}")
     if way.ca is not None:
         tls = {"ssl_cert_reqs": "required", "ssl_ca_certs": str(way.ca)}
         url = url._replace(scheme="rediss", query=urlencode(tls, safe="/"))

@@ -61,7 +61,7 @@ app.conf.update(
 
 # kombu looks for messages to restore by a script in the broker, and a host with keys of its own may run none. Nothing
 # is acknowledged late, so there is nothing to restore.
-QoS.restore_visible = lambda *_arguments, **_options: None
+QoS.restore_visible = lambda *_arguments, **_options: None  # type: ignore[method-assign]
 
 
 #: Commands of the remote control that only read, or that choose what is listened to. Access to the broker must not

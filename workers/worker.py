@@ -93,10 +93,10 @@ class Worker:
         self, settings: Settings, ends: Ends | None = None, on_queue: Callable[[str], None] = lambda _queue: None
     ) -> None:
         """Make the worker. `on_queue` is called with the broker's queue for hosts like this, which its engines name."""
+        refuse_keys_of_another(settings)
         self._settings, self._ends, self._on_queue = settings, ends or Ends(), on_queue
         self._database = app_engine(settings.app_database_url, connections=_CONNECTIONS)
         engine_user(settings)  # raises SettingsError before any job is taken
-        refuse_keys_of_another(settings)
         prepare(settings)
         self._name, self._hardware = worker_name(), hardware_name()
         #: What is set aside if jobs have to be put back: this slot, whose GPUs other slots do not share, or the host.

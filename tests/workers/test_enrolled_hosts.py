@@ -6,6 +6,7 @@ import contextlib
 import platform
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ import redis
 import sqlalchemy as sa
 
 from access import accounts
+from cli.verbs.operate import worker as worker_verb
 from host.settings import Settings
 from jobs import leases, queue
 from jobs.enrolment import Way, enroll, revoke
+from jobs.table import FINISHED
 from lab.errors import SettingsError, UserError
 from lab.roles import Actor, Role
 from services.valkey import answers
@@ -33,7 +36,7 @@ from warehouse.app_db.engine import app_engine, migrate_app
 from workers.worker import Worker
 
 HERE, THERE = platform.node(), "elsewhere"
-LOADS = [{"max_concurrency": 1, "num_prompts": 4}]
+SMALL: dict[str, Any] = {"arms": [{"name": "plain"}], "loads": [{"max_concurrency": 1, "num_prompts": 4}]}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +46,14 @@ def server() -> Iterator[Server]:
         it.ask_for_passwords()
         with it.administration() as admin:
             admin.execute(sa.text("CREATE ROLE lab LOGIN CREATEROLE PASSWORD 'of the lab'"))
+            admin.execute(sa.text("CREATE DATABASE migrated OWNER lab"))
+        migrate_app(url_of(it, "migrated"))
         yield it
+
+
+def url_of(server: Server, database: str) -> str:
+    """As the lab reaches it, whose role owns the tables and is no superuser."""
+    return server.url.replace("postgres@", "lab:of%20the%20lab@").format(name=database)
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +66,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @contextlib.contextmanager
 def new_lab(folder: Path, migrated: Path, server: Server, broker: Broker) -> Iterator[Home]:
-    """A lab whose database's owner is no superuser."""
     name = f"lab{abs(hash(folder))}"
     with server.administration() as admin:
-        admin.execute(sa.text(f"CREATE DATABASE {name} OWNER lab"))
-    url = server.url.replace("postgres@", "lab:of%20the%20lab@").format(name=name)
-    migrate_app(url)
-    with new_home(folder, migrated, database_url=url, broker_url=broker.url) as it:
+        admin.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE migrated OWNER lab"))
+    with new_home(folder, migrated, database_url=url_of(server, name), broker_url=broker.url) as it:
         yield it
 
 
@@ -89,36 +96,34 @@ def signed_in(url: str) -> Iterator[sa.Engine]:
 
 
 @pytest.mark.engine
-def test_a_spread_study_is_measured_with_a_hosts_own_keys(lab: Home) -> None:
-    accounts.add_user(lab.database, ADMIN.name, Role.ADMINISTRATOR, actor=ADMIN)
-    job_id = lab.submit(spread=True, alone=False, repeats=2)
-    worker = Worker(lab.settings.model_copy(update=keys(lab.settings, HERE)))
-    worker.work()
-    worker._database.dispose()
-    job = lab.job(job_id)
-    assert (job.state, job.host, job.error) == ("done", HERE, None)
-    assert len(lab.runs()) == 8
-
-
-@pytest.mark.engine
-def test_a_real_worker_measures_with_its_file_alone_until_it_is_revoked(lab: Home, broker: Broker) -> None:
+def test_a_real_worker_measures_with_its_file_alone_until_it_is_revoked(
+    lab: Home, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts.add_user(lab.database, ADMIN.name, ADMIN.role, actor=ADMIN)  # its role is looked up
     environment = worker_environment(lab)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     file, output = lab.folder / "keys.env", lab.folder / "worker.log"
-    command = ("worker", "enroll", HERE, "--to", str(file))
-    made = processes.start("cli", *command, environment=environment, folder=lab.folder, output=output)
-    assert made.wait() == 0, output.read_text()
+    worker_verb.enroll(HERE, to=file)
     assert file.stat().st_mode & 0o777 == 0o600
     without = {name: value for name, value in environment.items() if name not in _ADDRESSES}
     started = ("worker", "--enrolled", str(file))
     stop = threading.Event()
+    with redis.Redis.from_url(broker.url) as client:
+        client.acl_log_reset()
     worker = processes.start("cli", *started, environment=without, folder=lab.folder, output=output)
     try:
-        first = lab.submit(loads=LOADS)
-        until(lambda: lab.job(first).state == "done", f"a study is measured: {output.read_text()}")
-        assert lab.event_kinds(first) == ["submitted", "claimed", "done"]
+        spread = {"spread": True, "alone": False, "repeats": 2}
+        first = [lab.submit(**SMALL), lab.submit(**SMALL, **spread)]
+        until(lambda: all(lab.job(job_id).state in FINISHED for job_id in first), "two studies are measured")
+        assert [(lab.job(job_id).state, lab.job(job_id).host) for job_id in first] == [("done", HERE)] * 2
+        assert [lab.event_kinds(job_id) for job_id in first] == [["submitted", "claimed", "done"]] * 2
+        assert [run.status for run in lab.runs()] == ["completed"] * 3
         with redis.Redis.from_url(broker.url) as client:
-            assert client.execute_command("ACL", "LOG") == []  # nothing was refused to it
-        second = lab.submit(workloads=[{"output_tokens": 5000} | lab.prompts], engine_flags={"token_s": 0.05})
+            assert client.acl_log() == []  # nothing was refused to it
+        second = lab.submit(
+            **SMALL | {"workloads": [{"output_tokens": 5000} | lab.prompts]}, engine_flags={"token_s": 0.05}
+        )
         until(lab.engine_processes, "it measures another one")
         assert revoke(lab.settings, HERE, actor=ADMIN) == []
         page = threading.Thread(target=leases.requeue_until, args=(stop, lab.settings.app_database_url))
@@ -140,11 +145,18 @@ def test_a_real_worker_measures_with_its_file_alone_until_it_is_revoked(lab: Hom
 _ADDRESSES = ("DRAFTHOUSE_DATABASE_URL", "DRAFTHOUSE_BROKER_URL")
 
 
+@dataclass(frozen=True)
+class Attacked:
+    lab: Home
+    database: sa.Engine
+    broker: redis.Redis
+
+
 @pytest.fixture(scope="module")
 def attacked(
     tmp_path_factory: pytest.TempPathFactory, migrated: Path, server: Server, broker: Broker
-) -> Iterator[tuple[Home, dict[str, str]]]:
-    """A lab with a queued job, and one that runs and one that has ended elsewhere; and the keys of a host of it."""
+) -> Iterator[Attacked]:
+    """A lab with a queued job, and one that runs and one that has ended elsewhere; and a host of it that signed in."""
     with new_lab(tmp_path_factory.mktemp("attacked"), migrated, server, broker) as lab:
         accounts.add_user(lab.database, "ada", Role.SUBMITTER, actor=ADMIN)
         accounts.set_password(lab.database, accounts.new_link(lab.database, "ada", actor=ADMIN), "a long password")
@@ -157,7 +169,9 @@ def attacked(
             connection.execute(sa.text("UPDATE stored_objects SET host = 'elsewhere'"))
             connection.execute(sa.text(_ITS_WORKER))
             connection.execute(sa.text("INSERT INTO hosts VALUES ('elsewhere', 3, 'no disk', now())"))
-        yield lab, keys(lab.settings, HERE)
+        its = keys(lab.settings, HERE)
+        with signed_in(its["database_url"]) as engine, redis.Redis.from_url(its["broker_url"]) as client:
+            yield Attacked(lab, engine, client)
 
 
 _ITS_WORKER = (
@@ -205,17 +219,16 @@ _ANOTHERS_JOB = "(SELECT job_id FROM job_events LIMIT 1)"
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'lab'",
     ],
 )
-def test_a_host_is_refused(attacked: tuple[Home, dict[str, str]], attack: str) -> None:
-    with signed_in(attacked[1]["database_url"]) as engine, engine.connect() as connection:
+def test_a_host_is_refused(attacked: Attacked, attack: str) -> None:
+    with attacked.database.connect() as connection:
         with pytest.raises(sa.exc.DBAPIError) as refused:
             connection.execute(sa.text(attack))
         assert refused.value.orig.sqlstate == "42501"  # type: ignore[union-attr]
 
 
-def test_a_host_neither_sees_nor_changes_what_is_anothers(attacked: tuple[Home, dict[str, str]]) -> None:
+def test_a_host_neither_sees_nor_changes_what_is_anothers(attacked: Attacked) -> None:
     """What it may do in a table does not reach their rows."""
-    lab, its = attacked
-    with signed_in(its["database_url"]) as engine, engine.begin() as connection:
+    with attacked.database.begin() as connection:
         rows = [
             connection.execute(sa.text(text)).fetchall()
             for text in (
@@ -239,8 +252,8 @@ def test_a_host_neither_sees_nor_changes_what_is_anothers(attacked: tuple[Home, 
         ]
         assert changed == [0] * 5
     for act in (leases.heartbeat, _finish):
-        with signed_in(its["database_url"]) as engine, pytest.raises(leases.LeaseLost):
-            act(engine, _running(lab), f"{THERE}/1/x/2", 30.0, None)
+        with pytest.raises(leases.LeaseLost):
+            act(attacked.database, _running(attacked.lab), f"{THERE}/1/x/2", 30.0, None)
 
 
 def _finish(engine: sa.Engine, job_id: str, worker: str, *_: object) -> None:
@@ -249,6 +262,23 @@ def _finish(engine: sa.Engine, job_id: str, worker: str, *_: object) -> None:
 
 def _running(lab: Home) -> str:
     return next(job.job_id for job in queue.active(lab.database) if job.state == "running")
+
+
+def test_a_host_records_bundles_of_jobs_that_it_had(lab: Home) -> None:
+    others, own = lab.submit(), lab.submit()
+    leases.claim(lab.database, f"{THERE}/1/x/2", 3600.0)
+    stored_objects.record(lab.database, f"{others}/run", "a digest")
+    with signed_in(keys(lab.settings, HERE)["database_url"]) as engine:
+        leases.claim(engine, f"{HERE}/1/x/2", 30.0)
+        stored_objects.announce(engine, [f"{own}/first"])
+        leases.release(engine, own, f"{HERE}/1/x/2")
+        leases.claim(lab.database, f"{THERE}/1/x/2", 3600.0)  # another host goes on, and this one uploads what it has
+        stored_objects.record(engine, f"{own}/first", "a digest")
+        stored_objects.record(engine, f"{own}/second", "a digest")
+        with pytest.raises(sa.exc.ProgrammingError, match="row-level security"):
+            stored_objects.record(engine, f"{others}/forged", "a digest")
+    rows = [(row.path, row.serial) for row in stored_objects.newer_than(lab.database, 0)]
+    assert rows == [(f"{others}/run", 1), (f"{own}/first", 2), (f"{own}/second", 3)]
 
 
 def test_turns_count_jobs_that_run_elsewhere(lab: Home) -> None:
@@ -292,9 +322,9 @@ def test_turns_count_jobs_that_run_elsewhere(lab: Home) -> None:
         ),
     ],
 )
-def test_a_host_is_refused_by_the_broker(attacked: tuple[Home, dict[str, str]], attack: str) -> None:
-    with redis.Redis.from_url(attacked[1]["broker_url"]) as client, pytest.raises(redis.exceptions.NoPermissionError):
-        client.execute_command(*attack.split(" "))
+def test_a_host_is_refused_by_the_broker(attacked: Attacked, attack: str) -> None:
+    with pytest.raises(redis.exceptions.NoPermissionError):
+        attacked.broker.execute_command(*attack.split(" "))  # type: ignore[no-untyped-call]
 
 
 def test_keys_end_at_once_and_are_made_anew(lab: Home, server: Server) -> None:
@@ -367,7 +397,7 @@ def greets(url: str) -> str:
     """Return why Celery cannot reach a broker, after redis agreed; empty if both can."""
     with celery.Celery(broker=url, set_as_current=False) as app, app.connection() as connection:
         try:
-            connection.ensure_connection(max_retries=1)
+            connection.ensure_connection(max_retries=1, interval_start=0)
         except kombu.exceptions.OperationalError as refused:
             assert not answers(url)
             return str(refused)
@@ -387,6 +417,15 @@ def greets(url: str) -> str:
 def test_what_cannot_be_enrolled_is_named(lab: Home, host: str, changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         enroll(lab.settings.model_copy(update=changes), host, Way(), actor=ADMIN)
+
+
+def test_who_may_make_no_roles_is_told_what_helps(lab: Home) -> None:
+    its = lab.settings.model_copy(update={"database_url": keys(lab.settings, THERE)["database_url"]})
+    for change in (lambda: enroll(its, THERE, Way(), actor=ADMIN), lambda: revoke(its, THERE, actor=ADMIN)):
+        with pytest.raises(
+            UserError, match=r"permission denied .*: enroll and revoke with a database user that may make"
+        ):
+            change()
 
 
 def test_another_hosts_keys_are_refused_with_a_sentence(lab: Home) -> None:

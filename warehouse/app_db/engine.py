@@ -78,7 +78,8 @@ def database_words(error: Exception) -> str:
     """Return the database's or driver's own message in one of DATABASE_ERRORS, without the statement."""
     cause = getattr(error, "orig", None) or error
     if getattr(cause, "sqlstate", None) == _NOT_ALLOWED:
-        return f"{cause}: this host's role may not do that, so do it on the page's host".replace("\n", " ")
+        refused = str(cause).partition("\n")[0]
+        return f"{refused}: with the keys of a worker host, do it on the page's host"
     return str(cause).strip()
 
 
