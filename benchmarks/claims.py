@@ -103,7 +103,7 @@ def herd_ms(url: str, queued: int = QUEUED[-1], workers: int = WORKERS) -> list[
 
     def work(number: int) -> list[float]:
         time.sleep(_POLL_EVERY_S * number / workers)
-        took_ms = []
+        took_ms: list[float] = []
         for _ in range(5):
             took_ms.append(_claim_ms(database, f"w{number}"))
             time.sleep(_POLL_EVERY_S)
@@ -145,7 +145,8 @@ def _beats_ms(url: str, owners: list[tuple[str, str]], seconds: float) -> list[f
     ends_s = time.monotonic() + seconds
 
     def beat(number: int) -> list[float]:
-        (job_id, worker), took_ms = owners[number], []
+        job_id, worker = owners[number]
+        took_ms: list[float] = []
         progress = Progress(phase="measuring", arm="plain", at=datetime.now(UTC).isoformat())
         time.sleep(_BEAT_EVERY_S * number / len(owners))
         while time.monotonic() < ends_s:

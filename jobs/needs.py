@@ -32,10 +32,14 @@ def without_versions(needs: str) -> str:
     return "".join(f"/{one.partition(' ')[0]}/" for one in _ONE.findall(needs))
 
 
-def met_by(host: Versions) -> tuple[str, dict[str, str]]:
+def met_by(host: Versions | None) -> tuple[str, dict[str, str]]:
     """Return whether a host has every engine of the column `needs`, as SQL with the values of its parameters: whatever
-    it has is removed, and nothing is left. Not as `= ''`: PostgreSQL would take that for rare, and sort all jobs first.
+    it has is removed, and nothing is left. None: the host is not asked.
+
+    Not as `= ''`: PostgreSQL would take that for rare, and sort all jobs of a submitter first.
     """
+    if host is None:
+        return "1 = 1", {}
     has = sorted({_one(name, None) for name in host} | {_one(name, version) for name, version in host.items()})
     values = {f"engine_{number}": one for number, one in enumerate(has)}
     left = functools.reduce(lambda left, name: f"replace({left}, :{name}, '')", values, "needs")

@@ -96,7 +96,7 @@ def queued_in_turn(
     The first job of all is some submitter's first, and the first jobs of other submitters come directly after it if
     they have its priority and turn.
     """
-    has_engines, values = ("1 = 1", {}) if engines is None else met_by(engines)
+    has_engines, values = met_by(engines)
     query = _firsts(has_engines, connection.dialect.name).bindparams(hardware=hardware.lower(), **values)
     seen = {"", *passed_over}  # one at least: PostgreSQL estimates an empty list badly
     while rows := connection.execute(query, {"seen": sorted(seen)}).all():

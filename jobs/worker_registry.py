@@ -156,7 +156,8 @@ def record_presence(engine: sa.Engine, worker: str, job_id: str | None) -> bool:
         now = database_now(connection)
         _update(connection, worker, last_seen=now, job_id=job_id)
         present = workers_table.c.last_seen > now - timedelta(seconds=AWAY_AFTER_S)
-        return bool(connection.scalar(sa.select(sa.func.min(workers_table.c.worker)).where(present)) == worker)
+        first = sa.select(sa.func.min(workers_table.c.worker)).where(present)
+        return bool(connection.scalar(first) == worker)
 
 
 def record_waiting(engine: sa.Engine, worker: str, waits_for: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import random
 import sqlite3
 import statistics
@@ -220,16 +221,16 @@ def test_a_claim_costs_no_more_in_a_longer_queue(home: Home) -> None:
             | {"submitted_by": SUBMITTERS[number % 3]}
             for number in range(queued)
         ]
-        taken: list[None] = []
+        taken = itertools.count()
         with home.database.begin() as connection:
             connection.execute(jobs_table.delete())
             connection.execute(jobs_table.insert(), rows)
             machine = connection.connection.dbapi_connection
             assert isinstance(machine, sqlite3.Connection)
-            machine.set_progress_handler(lambda: taken.append(None), 10)
+            machine.set_progress_handler(lambda: next(taken) < 0, 10)
             assert next(queued_in_turn(connection, "NVIDIA H200", (), {"vllm": "0.32.0"})) == "job-00000"
             machine.set_progress_handler(None, 0)
-        return len(taken)
+        return next(taken)
 
     with home.database.begin() as connection:
         row = {"study_id": "s", "name": "n", "toml": "", "json": "{}", "created_at": NOW}
