@@ -58,13 +58,21 @@ _REST_S, _ROUNDS, _STREAM_S, _HOSTS_S = 30.0, 20, 60.0, 20.0
 _SENDERS = 8
 _AT_ONCE = 2_000
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
-#: Each job of a hundred runs becomes 25 studies of four arms.
-_SPLIT_SQL = f"""
+#: A job of a hundred runs becomes 25 studies of four arms, of which there are so many copies.
+_STUDIES_SQL = f"""
     CREATE TEMP TABLE split AS SELECT run_id, job_id || '-' || printf('%02d',
         (row_number() OVER (PARTITION BY job_id ORDER BY repeat, concurrency, run_id) - 1) // {_RUNS_A_STUDY}) AS job_id
     FROM runs;
     UPDATE runs SET job_id = split.job_id, study_id = split.job_id, repeat = 0 FROM split
         WHERE runs.run_id = split.run_id;
+    INSERT INTO runs SELECT runs.* REPLACE (
+        run_id || '-' || n AS run_id, cell_key || '-' || n AS cell_key, job_id || '-' || n AS job_id,
+        job_id || '-' || n AS study_id, started_at + to_minutes(n) AS started_at
+    ) FROM runs, range(1, {{copies}}) AS copies(n);
+    INSERT INTO run_metrics SELECT run_metrics.* REPLACE (run_id || '-' || n AS run_id)
+        FROM run_metrics, range(1, {{copies}}) AS copies(n);
+    INSERT INTO run_validity SELECT run_validity.* REPLACE (run_id || '-' || n AS run_id)
+        FROM run_validity, range(1, {{copies}}) AS copies(n);
     DELETE FROM jobs; DELETE FROM study_validity;
     INSERT INTO study_validity BY NAME
         SELECT job_id, count(*) AS runs_judged, []::TEXT[] AS unjudged_checks FROM runs GROUP BY job_id
@@ -110,9 +118,9 @@ def _engine_of(engine: sa.Engine) -> Iterator[sa.Engine]:
 
 def show_pages(settings: Settings, queued: int, ended: int, rest_s: float = _REST_S) -> None:
     """Fill both databases and print the costs of pages."""
-    fill(settings, Size(max(1, ended // _SPLIT), requests_per_run=1))
+    fill(settings, Size(1, requests_per_run=1))
     with duckdb.connect(settings.warehouse_file) as connection:
-        connection.execute(_SPLIT_SQL)
+        connection.execute(_STUDIES_SQL.format(copies=max(1, ended // _SPLIT)))
         job_ids = [job for (job,) in connection.execute("SELECT DISTINCT job_id FROM runs ORDER BY job_id").fetchall()]
     with _engine_of(app_engine(settings.app_database_url)) as database:
         add_studies(database, queued, job_ids[:ended])
