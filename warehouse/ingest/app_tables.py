@@ -148,6 +148,8 @@ class AppReader:
         of_events = _JOBS.c.job_id.in_(sa.select(_EVENTS.c.job_id).where(_EVENTS.c.id > before.settled))
         read = {_JOBS.name: Replica(_rows(connection, _JOBS, of_events), is_whole=False)}
         read |= self._read_studies(connection, map(str, read[_JOBS.name].rows["study_id"].to_pylist()))
+        if oldest_open == following:  # no transaction is open
+            return read, _Events(newest, newest, following)
         ended = oldest_open >= before.next_transaction
         return read, _Events(before.newest, newest, following) if ended else before
 
