@@ -20,7 +20,7 @@ from access.shared_links import Kind
 from host.settings import Settings
 from interchange.store import move_aside, move_back
 from jobs import queue
-from jobs.table import FINISHED, find_row
+from jobs.table import FINISHED, add_event, find_row
 from lab import roles
 from lab.errors import AccessError, UnknownNameError, UserError
 from lab.roles import Actor, Change, Role
@@ -83,7 +83,7 @@ def change(
         changed = known
         if name is not None:
             changed = replace(changed, name=_checked_name(name) or None)
-            _rename_job(connection, job_id, changed.name)
+            _rename_job(connection, job_id, changed.name, actor)
         if note is not None:
             changed = replace(changed, note=_checked_note(note))
         if tags is not None:
@@ -230,12 +230,13 @@ def _called(settings: Settings, database: sa.Engine, job_id: str) -> str | None:
         return found
 
 
-def _rename_job(connection: sa.Connection, job_id: str, name: str | None) -> None:
+def _rename_job(connection: sa.Connection, job_id: str, name: str | None, actor: Actor) -> None:
     """Rename the job too, which is found and listed by its name."""
     job = find_row(connection, job_id, lock=True)
     if job is not None:
         first = Study.model_validate_json(job["study_json"]).name if name is None else name
         connection.execute(jobs_table.update().where(jobs_table.c.job_id == job_id).values(name=first))
+        add_event(connection, job_id, "renamed", first, actor.name)
 
 
 def _checked_name(name: str) -> str:
