@@ -21,12 +21,12 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from host.settings import Settings
-from jobs import leases
-from jobs.needs import needs_of
+from jobs.fleet import leases
+from jobs.fleet.needs import needs_of
+from jobs.fleet.worker_registry import PRESENCE_EVERY_S, asked_to_drain, record_presence, register_worker
 from jobs.presets import load_preset
 from jobs.table import Progress
 from jobs.turns import in_turn, queued_in_turn
-from jobs.worker_registry import PRESENCE_EVERY_S, asked_to_drain, record_presence, register_worker
 from tests.postgresql import running_server
 from warehouse.app_db.engine import app_engine, migrate_app, refuse_newer_database
 from warehouse.app_db.schema import job_blocks, job_events, jobs, studies

@@ -26,7 +26,7 @@ from jobs.datasets.loader import load_prompts
 from jobs.datasets.prompt import Prompt
 from jobs.engine_logs import engine_log
 from jobs.engines.models import check_model
-from jobs.leases import claim
+from jobs.fleet.leases import claim
 from jobs.queue import submit
 from jobs.table import Job
 from lab.errors import EngineError

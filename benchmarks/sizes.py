@@ -36,8 +36,8 @@ from benchmarks.reading.filling import RUNS_A_JOB, Size, fill, made_requests, ma
 from benchmarks.reading.pages import AT_ONCE, served
 from benchmarks.reading.visitors import all_at_once, new_session, resting
 from host.settings import Settings
-from jobs import leases, worker_registry
-from jobs.needs import needs_of
+from jobs.fleet import leases, worker_registry
+from jobs.fleet.needs import needs_of
 from jobs.presets import load_preset
 from jobs.table import Progress, add_event
 from tests.postgresql import Server, running_server

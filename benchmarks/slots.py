@@ -27,9 +27,9 @@ from benchmarks.rate import beside_server
 from benchmarks.table import Row, show
 from host.settings import ENVIRONMENT_PREFIX, Settings, load_settings
 from jobs.engines.models import check_model
+from jobs.fleet.worker_registry import list_workers
 from jobs.queue import job, submit
 from jobs.table import FINISHED
-from jobs.worker_registry import list_workers
 from lab.errors import EngineError
 from lab.metrics.latency import tpot_ms
 from lab.study import Arm, Load, Server, Study, Workload

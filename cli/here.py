@@ -172,7 +172,7 @@ class Here:
 
     def why_jobs_wait(self, jobs: Sequence[Job]) -> Mapping[str, str]:
         """Return, by job id, why no worker can start a job; startable jobs are left out."""
-        from jobs.worker_registry import why_jobs_wait
+        from jobs.fleet.worker_registry import why_jobs_wait
 
         return why_jobs_wait(self.database, jobs)
 

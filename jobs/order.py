@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
+from jobs.fleet.worker_registry import WorkerInfo, has_hardware
 from jobs.table import MAX_PRIORITY, Job, UnreadableJobError, add_event, check_priority, get_job
 from jobs.turns import Turns, Waiting, in_turn
-from jobs.worker_registry import WorkerInfo, has_hardware
 from lab import roles
 from lab.errors import UserError
 from lab.estimate import History, estimate

@@ -1,4 +1,4 @@
-"""The queue for users: submit, list, look up, cancel and retry jobs. The workers' side is `jobs.leases`."""
+"""The queue for users: submit, list, look up, cancel and retry jobs. The workers' side is `jobs.fleet.leases`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from host.settings import Settings
-from jobs.broker import wake
-from jobs.needs import needs_of, without_versions
+from jobs.fleet.broker import wake
+from jobs.fleet.needs import needs_of, without_versions
 from jobs.table import (
     ACTIVE,
     FINISHED,
@@ -72,7 +72,7 @@ def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor,
     from jobs.submission import check_study  # noqa: PLC0415 - loads every engine and dataset; a list of jobs needs none
 
     engine = app_engine(settings.app_database_url)
-    from jobs.worker_registry import queues_for  # noqa: PLC0415 - likewise
+    from jobs.fleet.worker_registry import queues_for  # noqa: PLC0415 - likewise
 
     try:
         job_id = _insert(engine, check_study(settings, study, actor.role, engine), priority, actor, within)

@@ -23,9 +23,9 @@ from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import REFERENCE_MODELS, check_hub_model, check_model, expanded, local_folder
 from jobs.engines.profiles import Profile, installed_of, read_profiles
 from jobs.engines.unknown import unknown_of_arm
+from jobs.fleet.worker_registry import WorkerInfo, distinct_engines, has_hardware, list_workers
 from jobs.forecast import forecast_study
 from jobs.policy import Rules, load_policy, location_problems, policy_file, setting_problems
-from jobs.worker_registry import WorkerInfo, distinct_engines, has_hardware, list_workers
 from lab.errors import RevisionError, StudyError, UserError
 from lab.roles import Role
 from lab.study import Arm, Study, Workload

@@ -75,7 +75,7 @@ class Job:
     hardware: str | None = None  # lower case: only workers with this text in their hardware's name take the job
     reuse_from_attempt: int = 0  # runs of earlier attempts do not count
     submitted_by: str | None = None  # its owner; None: unknown
-    needs: str = ""  # its engines: `jobs.needs`
+    needs: str = ""  # its engines: `jobs.fleet.needs`
     lease: int = 0  # how often it was claimed: the number of its lease
     clock_behind_s: float | None = None  # the database's time minus its worker's at the last claim; None: unknown
     host: str | None = None  # that claimed it last; None: none has

@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 import sqlalchemy as sa
 
-from jobs.needs import Versions, met_by
+from jobs.fleet.needs import Versions, met_by
 from warehouse.app_db.schema import jobs
 
 

@@ -25,16 +25,17 @@ from access.web.oidc import refuse_incomplete
 from host import quiet
 from host.private_files import open_to_others
 from host.settings import SHIPPED, Settings
-from jobs import hosts, queue
-from jobs.blocks import jobs_at_work
+from jobs import queue
 from jobs.engines.capabilities import capabilities
 from jobs.engines.captures import refusal
 from jobs.engines.kinds import ENDPOINT
 from jobs.engines.profiles import read_profiles
 from jobs.engines.unknown import lacks, untried
+from jobs.fleet import hosts
+from jobs.fleet.blocks import jobs_at_work
+from jobs.fleet.worker_registry import WorkerInfo, list_workers, why_jobs_wait, wrong_clocks
 from jobs.host_report import Finding
 from jobs.policy import load_policy
-from jobs.worker_registry import WorkerInfo, list_workers, why_jobs_wait, wrong_clocks
 from lab.errors import INSTALL_COMMAND, UserError
 from lab.roles import Role
 from services import valkey

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from host.settings import Settings
-from jobs.worker_registry import WorkerInfo
+from jobs.fleet.worker_registry import WorkerInfo
 from lab.errors import UserError
 from lab.metrics.measure import measure
 from lab.study import Study

@@ -1,8 +1,8 @@
 """The Celery app: `python -m workers.celery_app` is a worker.
 
 One process runs one job at a time, in threads of its own: Celery's loop only hears that there may be work
-(`jobs.broker`), answers its remote control, and reports to its events. Messages are acknowledged early and results are
-not stored: the tables are authoritative.
+(`jobs.fleet.broker`), answers its remote control, and reports to its events. Messages are acknowledged early and
+results are not stored: the tables are authoritative.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from host.private_files import write_for_nobody_else
 from host.process_memory import do_without_pandas, limit_memory
 from host.settings import load_settings
 from jobs import open_files
-from jobs.broker import LOOK_COMMAND, WAKE_TASK, broker_url, queue_of
 from jobs.engines.hardware import hardware_name
 from jobs.engines.profiles import installed_profiles
+from jobs.fleet.broker import LOOK_COMMAND, WAKE_TASK, broker_url, queue_of
 from lab.errors import UserError
 from workers.heartbeat import vital_thread
 from workers.slots import take_slot

@@ -13,8 +13,8 @@ from typing import Any, Self, TypeVar
 
 import sqlalchemy as sa
 
-from jobs import blocks, leases
-from jobs.leases import LeaseLost
+from jobs.fleet import blocks, leases
+from jobs.fleet.leases import LeaseLost
 from jobs.table import Job, Progress
 from lab.errors import CancelledError, DrafthouseError
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words

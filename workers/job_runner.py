@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from host.os_errors import named_os_errors
 from host.settings import Settings
 from jobs import open_files
-from jobs.blocks import IsDead, finish_block, release_blocks
 from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_logs, lines_to_send
-from jobs.leases import LeaseLost, finish, release
+from jobs.fleet.blocks import IsDead, finish_block, release_blocks
+from jobs.fleet.leases import LeaseLost, finish, release
 from jobs.table import Job, Progress, State
 from lab.errors import CancelledError, HostError, UserError
 from lab.schedule import End, Step, schedule_of

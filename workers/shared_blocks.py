@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from host.settings import Settings
-from jobs.blocks import IsDead, claim_block, handed_out, release_blocks
+from jobs.fleet.blocks import IsDead, claim_block, handed_out, release_blocks
 from jobs.table import Job
 from lab.schedule import Content, End, Outcome, Share, Step, shared_schedule
 from lab.study.plan import Launch

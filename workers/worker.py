@@ -23,16 +23,15 @@ import psutil
 from host import quiet
 from host.os_errors import is_of_host
 from host.settings import Settings
-from jobs import hosts
-from jobs.blocks import shared_jobs
-from jobs.broker import queue_of
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import all_gpus, gpus_now, hardware_name, nvidia_gpus
 from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import Profile, installed_profiles
-from jobs.leases import LeaseLost, another_waits, claim, finish, requeue_expired
-from jobs.table import Job
-from jobs.worker_registry import (
+from jobs.fleet import hosts
+from jobs.fleet.blocks import shared_jobs
+from jobs.fleet.broker import queue_of
+from jobs.fleet.leases import LeaseLost, another_waits, claim, finish, requeue_expired
+from jobs.fleet.worker_registry import (
     PRESENCE_EVERY_S,
     asked_to_drain,
     record_presence,
@@ -41,6 +40,7 @@ from jobs.worker_registry import (
     register_worker,
     store_engines,
 )
+from jobs.table import Job
 from lab.errors import RevisionError, SettingsError, UserError
 from warehouse.app_db import worker_rights
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words, refuse_newer_database

@@ -22,11 +22,11 @@ from access.accounts import role_now
 from host.settings import Settings
 from jobs import queue
 from jobs.engines.capabilities import Capabilities, all_capabilities
+from jobs.fleet.worker_registry import known_engines
 from jobs.series import imported, judging, notify, store
 from jobs.series.judging import MOST_READ
 from jobs.series.store import FINDINGS, NEWEST, SUSPICIOUS, Night, Series
 from jobs.table import FINISHED
-from jobs.worker_registry import known_engines
 from lab import roles
 from lab.errors import UserError
 from lab.roles import Actor, Change

@@ -14,8 +14,9 @@ from access import accounts, shared_links, tokens
 from access.local import local_actor
 from access.shared_links import Kind
 from interchange.store import import_paths
-from jobs import curation, hosts, leases, order, queue, worker_registry
+from jobs import curation, order, queue
 from jobs.datasets.listing import add_dataset, remove_dataset
+from jobs.fleet import hosts, leases, worker_registry
 from jobs.judging import judge_again
 from lab.cost import Price
 from lab.errors import AccessError, UserError

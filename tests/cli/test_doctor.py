@@ -15,10 +15,10 @@ import pytest
 from access import accounts
 from host import quiet
 from host.settings import Settings
-from jobs import hosts, leases
+from jobs.fleet import hosts, leases
+from jobs.fleet.worker_registry import record_waiting, register_worker
 from jobs.host_report import Finding
 from jobs.policy import policy_file
-from jobs.worker_registry import record_waiting, register_worker
 from lab.roles import Role
 from services import doctor
 from services.doctor import examine

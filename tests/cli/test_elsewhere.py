@@ -19,7 +19,8 @@ from cli import follow, progress
 from cli.app import PANELS, VERBS
 from cli.elsewhere import Elsewhere, _extract_folder
 from host.ports import free_port
-from jobs import leases, queue
+from jobs import queue
+from jobs.fleet import leases
 from jobs.order import reprioritise
 from jobs.presets import load_preset
 from jobs.table import MAX_PRIORITY, Job

@@ -18,9 +18,10 @@ import pytest
 
 from host.ports import free_port
 from host.settings import Settings
-from jobs import hosts, queue
+from jobs import queue
+from jobs.fleet import hosts
+from jobs.fleet.worker_registry import list_workers
 from jobs.table import FINISHED, Job
-from jobs.worker_registry import list_workers
 from lab.errors import QueryError
 from tests import processes
 from tests.fleet.network import SERVICES, Network, new_network

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from jobs.worker_registry import list_workers
+from jobs.fleet.worker_registry import list_workers
 from tests.fleet.lab import Fleet, new_fleet
 from tests.processes import REPOSITORY
 from tests.workers.homes import until

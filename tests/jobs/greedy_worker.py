@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from host.settings import load_settings
-from jobs.leases import claim, finish, heartbeat
+from jobs.fleet.leases import claim, finish, heartbeat
 from tests import processes
 from warehouse.app_db.engine import app_engine
 

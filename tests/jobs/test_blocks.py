@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from jobs import blocks, leases, queue
-from jobs.leases import LeaseLost
+from jobs import queue
+from jobs.fleet import blocks, leases
+from jobs.fleet.leases import LeaseLost
 from jobs.table import Job
 from tests.actors import ADMIN
 from tests.workers.homes import Home

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jobs import leases, queue
-from jobs.worker_registry import list_workers, register_worker, wrong_clocks
+from jobs import queue
+from jobs.fleet import leases
+from jobs.fleet.worker_registry import list_workers, register_worker, wrong_clocks
 from tests.workers.homes import Home
 from warehouse.app_db.clock import database_now
 from workers.worker import Worker

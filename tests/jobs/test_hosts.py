@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from jobs import hosts
+from jobs.fleet import hosts
 from lab.errors import UserError
 from tests.actors import ADMIN
 from tests.workers.homes import Home

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from jobs import leases, order, queue
-from jobs.leases import MAX_DEATHS_AT_ONE_POINT, LeaseLost
+from jobs import order, queue
+from jobs.fleet import leases
+from jobs.fleet.leases import MAX_DEATHS_AT_ONE_POINT, LeaseLost
 from jobs.table import Event, Job, Progress, State
 from lab.errors import UserError
 from tests.actors import ADMIN

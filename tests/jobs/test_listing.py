@@ -7,7 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from jobs import leases, listing, order, queue
+from jobs import listing, order, queue
+from jobs.fleet import leases
 from jobs.listing import Wanted
 from lab.errors import UserError
 from tests.actors import ADMIN

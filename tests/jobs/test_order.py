@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import leases, listing, order, queue
+from jobs import listing, order, queue
+from jobs.fleet import leases
+from jobs.fleet.worker_registry import AWAY_AFTER_S, WorkerInfo, has_hardware, register_worker
 from jobs.order import estimated_starts, priorities
 from jobs.table import MAX_PRIORITY, Job, Progress
 from jobs.turns import in_turn
-from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo, has_hardware, register_worker
 from lab.errors import StudyError, UserError
 from lab.estimate import History, estimate
 from lab.study.plan import plan

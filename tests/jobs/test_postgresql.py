@@ -19,7 +19,8 @@ from alembic.migration import MigrationContext
 
 from access import accounts, sessions
 from host.settings import Settings
-from jobs import leases, order, queue
+from jobs import order, queue
+from jobs.fleet import leases
 from jobs.series import bisects, nightly, store
 from jobs.series.bisects import About, Version
 from lab.cost import Price

@@ -11,8 +11,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from jobs import leases, queue
+from jobs import queue
 from jobs.engine_logs import log_tail
+from jobs.fleet import leases
 from jobs.table import Job, Progress, State
 from lab.errors import StudyError, UserError
 from lab.study.parsing import study_to_toml

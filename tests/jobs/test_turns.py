@@ -15,7 +15,8 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import leases, queue
+from jobs import queue
+from jobs.fleet import leases
 from jobs.order import estimated_starts
 from jobs.table import Job, Progress
 from jobs.turns import Turns, in_turn, queued_in_turn

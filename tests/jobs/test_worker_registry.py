@@ -8,10 +8,10 @@ from typing import Self
 
 import pytest
 
-from jobs import worker_registry
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.hardware import hardware_name
-from jobs.worker_registry import AWAY_AFTER_S, known_engines, record_presence, register_worker, store_engines
+from jobs.fleet import worker_registry
+from jobs.fleet.worker_registry import AWAY_AFTER_S, known_engines, record_presence, register_worker, store_engines
 from tests.workers.homes import Home, celery_worker, until
 from warehouse.app_db.schema import workers as table
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jobs.worker_registry import WorkerInfo, list_workers
+from jobs.fleet.worker_registry import WorkerInfo, list_workers
 from lab.errors import UserError
 from services.neighbours import conditions, ratio_of, slots_up
 from tests.cli.homes import Home as CommandLine

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from access.web import start_token
-from jobs.worker_registry import list_workers
+from jobs.fleet.worker_registry import list_workers
 from tests.cli.homes import DRAFTHOUSE, REPOSITORY, Home, new_home, services_of, up
 from tests.services.waiting import eventually
 from warehouse.app_db.engine import app_engine

@@ -9,8 +9,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from host.settings import Settings
-from jobs import leases, queue, worker_registry
+from jobs import queue
 from jobs.engines.capabilities import Capabilities
+from jobs.fleet import leases, worker_registry
 from jobs.table import Progress, State
 from lab.study import Study
 from tests.actors import ADMIN

@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from host.process_memory import EXIT_STATUS
-from jobs import leases, queue
+from jobs import queue
+from jobs.fleet import leases
 from jobs.table import FINISHED, Progress
 from lab.schedule import End, schedule_of
 from tests import processes

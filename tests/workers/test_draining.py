@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs import broker, queue, worker_registry
-from jobs.worker_registry import list_workers
+from jobs import queue
+from jobs.fleet import broker, worker_registry
+from jobs.fleet.worker_registry import list_workers
 from lab.errors import UserError
 from tests.actors import ADMIN
 from tests.workers.homes import Home, celery_worker, until

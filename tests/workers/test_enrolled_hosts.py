@@ -19,8 +19,9 @@ import sqlalchemy as sa
 from access import accounts
 from cli.verbs.operate import worker as worker_verb
 from host.settings import Settings
-from jobs import leases, queue
-from jobs.enrolment import Way, enroll, revoke
+from jobs import queue
+from jobs.fleet import leases
+from jobs.fleet.enrolment import Way, enroll, revoke
 from jobs.table import FINISHED
 from lab.errors import SettingsError, UserError
 from lab.roles import Actor, Role

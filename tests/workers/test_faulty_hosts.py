@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs import hosts, leases, queue
-from jobs.worker_registry import list_workers
+from jobs import queue
+from jobs.fleet import hosts, leases
+from jobs.fleet.worker_registry import list_workers
 from services.doctor import examine
 from tests.actors import ADMIN
 from tests.workers.homes import NGRAM, Home

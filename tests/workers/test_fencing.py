@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs import leases
+from jobs.fleet import leases
 from tests.warehouse.runs import run_record
 from tests.workers.homes import Home, until
 from warehouse.app_db.schema import jobs as jobs_table

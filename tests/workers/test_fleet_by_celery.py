@@ -9,9 +9,9 @@ from typing import Any
 import celery
 import pytest
 
-from jobs.broker import queue_of, wake
 from jobs.engines.capabilities import Capabilities
-from jobs.worker_registry import list_workers, queues_for, record_queue, register_worker, store_engines
+from jobs.fleet.broker import queue_of, wake
+from jobs.fleet.worker_registry import list_workers, queues_for, record_queue, register_worker, store_engines
 from tests.workers.homes import Home, celery_worker, until
 from tests.workers.valkey import Broker
 

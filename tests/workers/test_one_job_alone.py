@@ -6,8 +6,8 @@ import platform
 
 import pytest
 
-from jobs.blocks import finish_block
-from jobs.leases import claim
+from jobs.fleet.blocks import finish_block
+from jobs.fleet.leases import claim
 from tests.workers.homes import Home
 from workers.run_recorder import announced_as
 from workers.shared_blocks import SharedBlocks

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs import leases, queue
+from jobs import queue
 from jobs.engines.hardware import nvidia_gpus
+from jobs.fleet import leases
 from lab.study.cell_ids import Contents
 from lab.study.plan import plan
 from tests.actors import ADMIN

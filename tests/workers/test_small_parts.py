@@ -14,9 +14,10 @@ import pytest
 
 from host.os_errors import named_os_errors
 from host.settings import Settings
-from jobs import leases, queue
+from jobs import queue
 from jobs.engines.capabilities import Capabilities
-from jobs.leases import LeaseLost
+from jobs.fleet import leases
+from jobs.fleet.leases import LeaseLost
 from jobs.table import Job, Progress
 from lab.errors import CancelledError, UserError
 from tests import processes

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from jobs import leases, queue
+from jobs import queue
 from jobs.engines.capabilities import all_capabilities
-from jobs.worker_registry import list_workers, register_worker, store_engines, why_jobs_wait
+from jobs.fleet import leases
+from jobs.fleet.worker_registry import list_workers, register_worker, store_engines, why_jobs_wait
 from services.doctor import examine
 from tests.actors import ADMIN
 from tests.workers.homes import ENGINES_TOML, Home, celery_worker, new_home, until

@@ -76,7 +76,7 @@ jobs = sa.Table(
     ),
     sa.Column("reuse_from_try", sa.Integer, nullable=False, server_default="0"),  # runs of earlier tries do not count
     sa.Column("submitted_by", sa.Text),  # its owner; null: nobody that is known
-    sa.Column("needs", sa.Text, nullable=False, server_default=sa.text("''")),  # its engines, as jobs.needs writes them
+    sa.Column("needs", sa.Text, nullable=False, server_default=sa.text("''")),  # engines, by jobs.fleet.needs
     sa.Column("lease", sa.Integer, nullable=False, server_default="0"),  # how often it was claimed: the lease's number
     sa.Column("clock_behind_s", sa.Double),  # the database's time minus its worker's, at the last claim
     sa.Column("host", sa.Text),  # that claimed it last, by which PostgreSQL decides what a host may see and change
@@ -152,7 +152,7 @@ workers = sa.Table(
 hosts = sa.Table(
     "hosts",  # those that had to put a job back since a job last ended on them
     APP,
-    sa.Column("host", sa.Text, primary_key=True),  # or its slot: jobs.hosts.place
+    sa.Column("host", sa.Text, primary_key=True),  # or its slot: jobs.fleet.hosts.place
     sa.Column("failures", sa.Integer, nullable=False),  # jobs in a row that it had to put back
     sa.Column("reason", sa.Text, nullable=False),  # of the last one
     sa.Column("set_aside_at", UtcDateTime),  # since when it takes no job; null: it takes some

@@ -19,7 +19,7 @@ from access.web.guard import Guard
 from access.web.headers import script_digests
 from access.web.routes import access_routes
 from host.settings import load_settings
-from jobs.leases import requeue_until
+from jobs.fleet.leases import requeue_until
 from jobs.series import nightly
 from webapp.api.app import PREFIX, api
 from webapp.links.routes import link_routes

@@ -14,7 +14,7 @@ from cli.here import Here
 from cli.lab import ready_settings
 from cli.named_study import named_study
 from cli.output import print_json, print_table, print_text
-from jobs.worker_registry import list_workers
+from jobs.fleet.worker_registry import list_workers
 from lab.errors import UserError
 from lab.metrics.number_format import ratio
 from lab.study import Study

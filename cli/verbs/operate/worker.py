@@ -22,8 +22,8 @@ from cli.output import print_text
 from cli.verbs.operate.up import TEND_EVERY_S, become
 from cli.verbs.operate.workers import drain_host
 from host.settings import load_settings
-from jobs import enrolment
-from jobs.enrolment import Way
+from jobs.fleet import enrolment
+from jobs.fleet.enrolment import Way
 from lab.errors import SettingsError, UserError
 from services import supervisor
 from services.supervisor import stopped_by_signal

@@ -13,11 +13,11 @@ from cli.here import Here
 from cli.lab import ready_settings
 from cli.output import print_json, print_table, print_text
 from host.settings import Settings
-from jobs import hosts, worker_registry
-from jobs.blocks import jobs_at_work
-from jobs.broker import look
+from jobs.fleet import hosts, worker_registry
+from jobs.fleet.blocks import jobs_at_work
+from jobs.fleet.broker import look
+from jobs.fleet.worker_registry import WorkerInfo, list_workers, wrong_clocks
 from jobs.table import Job
-from jobs.worker_registry import WorkerInfo, list_workers, wrong_clocks
 
 
 def workers(

@@ -14,7 +14,7 @@ from cli.follow import all_there, follow
 from cli.here import Here
 from host.settings import Settings
 from jobs import queue
-from jobs.worker_registry import record_waiting, register_worker, store_engines
+from jobs.fleet.worker_registry import record_waiting, register_worker, store_engines
 from lab.study.parsing import study_to_toml
 from lab.study.plan import plan
 from tests.actors import ADMIN

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli.verbs.operate.worker import moment_of
-from jobs import hosts
-from jobs.worker_registry import list_workers, register_worker
+from jobs.fleet import hosts
+from jobs.fleet.worker_registry import list_workers, register_worker
 from lab.errors import UserError
 from tests.cli.homes import Home, new_home
 from tests.webapp.homes import environment, make_home

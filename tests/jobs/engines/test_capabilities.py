@@ -10,8 +10,8 @@ import pytest
 
 from host.settings import Settings
 from jobs.engines.capabilities import Capabilities, all_capabilities, capabilities
+from jobs.fleet.worker_registry import known_engines, register_worker, store_engines
 from jobs.submission import check_study
-from jobs.worker_registry import known_engines, register_worker, store_engines
 from lab.errors import StudyError, UserError
 from tests.workers.engine_runtime.stand_ins import PLAIN
 from tests.workers.homes import Home

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from jobs import leases
+from jobs.fleet import leases
 from jobs.series import store
 from jobs.series.store import Plan
 from lab.study.plan import plan

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from jobs import leases, queue
+from jobs import queue
 from jobs.engines.capabilities import Capabilities
+from jobs.fleet import leases
 from jobs.series import nightly, store
 from jobs.series.store import Night, Plan
 from lab.errors import StudyError, UserError

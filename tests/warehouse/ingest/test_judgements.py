@@ -12,7 +12,8 @@ import pytest
 
 import lab.comparison
 from host.settings import Settings
-from jobs import leases, queue
+from jobs import queue
+from jobs.fleet import leases
 from lab.comparison import verdict
 from tests.actors import ADMIN
 from tests.lab.studies import study

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from jobs import leases, queue
+from jobs import queue
+from jobs.fleet import leases
 from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.webapp.browser.clicks import cancel_by_hand, choose, heading, settled

@@ -13,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 from host.settings import Settings
 from jobs import queue
 from jobs.engines.capabilities import Capabilities
+from jobs.fleet.worker_registry import AWAY_AFTER_S, WorkerInfo
 from jobs.table import Job
-from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo
 from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.runs import write_run

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs.worker_registry import list_workers, register_worker
+from jobs.fleet.worker_registry import list_workers, register_worker
 from tests.workers.homes import Home, until
 from tests.workers.probes.stand_in_nvml import Install, SlicedGpus, StandInNvml
 from workers.division import Slot

@@ -8,11 +8,12 @@ import pandas as pd
 import streamlit as st
 
 from access.web import visitor
-from jobs import listing, queue, worker_registry
+from jobs import listing, queue
+from jobs.fleet import worker_registry
+from jobs.fleet.worker_registry import WorkerInfo
 from jobs.host_report import HostReport, last_report
 from jobs.presets import load_preset
 from jobs.table import ACTIVE
-from jobs.worker_registry import WorkerInfo
 from lab.errors import StudyError
 from lab.roles import Change
 from lab.study.duration import rough_duration

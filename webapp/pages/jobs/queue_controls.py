@@ -10,8 +10,8 @@ import streamlit as st
 
 from access.web import visitor
 from jobs import order
+from jobs.fleet.worker_registry import WorkerInfo, has_hardware, lacking_engines
 from jobs.table import MAX_PRIORITY, Job
-from jobs.worker_registry import WorkerInfo, has_hardware, lacking_engines
 from lab.roles import Change
 from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors

@@ -12,7 +12,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from access.web import visitor
-from jobs import listing, order, queue, worker_registry
+from jobs import listing, order, queue
+from jobs.fleet import worker_registry
 from jobs.table import Job, Progress
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import number

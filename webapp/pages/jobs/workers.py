@@ -9,10 +9,10 @@ import pandas as pd
 import sqlalchemy as sa
 import streamlit as st
 
-from jobs import worker_registry
-from jobs.blocks import jobs_at_work
+from jobs.fleet import worker_registry
+from jobs.fleet.blocks import jobs_at_work
+from jobs.fleet.worker_registry import WorkerInfo
 from jobs.table import Job
-from jobs.worker_registry import WorkerInfo
 from webapp.shared.columns import Column, columns
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import duration, literal

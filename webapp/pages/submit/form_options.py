@@ -23,9 +23,9 @@ from jobs.engines.checks import Problem
 from jobs.engines.kinds import ENDPOINT
 from jobs.engines.speculation.checks import options_of
 from jobs.engines.speculation.option import Option
+from jobs.fleet.worker_registry import known_engines
 from jobs.presets import Preset, all_presets
 from jobs.submission import Context, problems, unknown
-from jobs.worker_registry import known_engines
 from lab.errors import UserError
 from lab.roles import Change, Role
 from lab.study import Study

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from pydantic import TypeAdapter
 
 from jobs.engines.capabilities import Capabilities
-from jobs.needs import unmet
+from jobs.fleet.needs import unmet
 from jobs.table import Job
 from lab import roles
 from lab.errors import UserError

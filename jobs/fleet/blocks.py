@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from jobs.leases import LeaseLost
+from jobs.fleet.leases import LeaseLost
 from jobs.table import ACTIVE, Job, find_row, readable
 from warehouse.app_db.clock import database_now_s
 from warehouse.app_db.engine import reading

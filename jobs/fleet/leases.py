@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import sqlalchemy as sa
 
-from jobs.needs import Versions, with_versions, without_versions
+from jobs.fleet.needs import Versions, with_versions, without_versions
 from jobs.table import SET_ASIDE, Job, Progress, State, UnreadableJobError, add_event, job_from_row
 from jobs.turns import queued_in_turn
 from lab.errors import DrafthouseError, UserError
