@@ -70,7 +70,7 @@ def test_the_hosts_verification_is_shown_with_what_is_wrong_first(open_page: Ope
 
 def test_a_study_measured_elsewhere_is_shown() -> None:
     row = {"job_id": "theirs", "study_name": "copied", "target": "big", "origin": "measured", "is_in_queue": False}
-    row |= {"hardware": "H200", "submitted_at": datetime(2026, 11, 1, tzinfo=UTC)}
+    row |= {"is_hidden": False, "hardware": "H200", "submitted_at": datetime(2026, 11, 1, tzinfo=UTC)}
     copied = pd.DataFrame([row | {"runs_completed": 3, "runs_invalid": 1, "runs_failed": 1}])
     (shown,) = tables.ended([], copied).to_dict("records")
     assert (shown["state"], shown["study"], shown["runs"]) == (["elsewhere"], "copied", "3 of 4, 1 failed, 1 invalid")
