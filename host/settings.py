@@ -148,7 +148,7 @@ class Settings(BaseSettings):
     )
     web_share_by: Literal["everybody", "owners", "administrators"] = Field(
         default="owners",
-        description="who may make such links: everybody, to anything; owners, to studies and runs that they submitted "
+        description="who may publish such links: everybody, any; owners, to studies and runs that they submitted "
         "or imported; administrators, to anything, as they may in every case",
     )
     web_snapshots: int = Field(

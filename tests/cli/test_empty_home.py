@@ -20,6 +20,7 @@ ANSWERS = {
     ("datasets", "add", "spec_bench", str(REPOSITORY / "datasets" / "spec_bench_sample.jsonl")): "24 prompts",
     ("plan", "demo"): "target: the model 'reference' is not prepared yet",
     ("jobs",): "No jobs yet.",
+    ("study", "list"): "No study was named",
     ("workers",): "No worker has registered yet",
     ("cancel", "nothing"): "no job 'nothing'",
     ("retry", "nothing"): "no job 'nothing'",

@@ -10,7 +10,7 @@ from lab.errors import UserError
 from lab.roles import Change
 from warehouse.app_db import curated
 from warehouse.app_db.curated import Curated
-from warehouse.app_db.engine import reading
+from warehouse.app_db.engine import DATABASE_ERRORS, reading
 from webapp.shared import published_data, undo_banner
 from webapp.shared.errors import callback
 from webapp.shared.text import count, literal, moment
@@ -21,7 +21,9 @@ UNDO = "studies"
 
 def show(job_id: str) -> None:
     """Show a study's tags and note; nothing of a study without them."""
-    known = curated.find(published_data.engine(), job_id)
+    known = find(job_id)
+    if known is None:
+        return
     if known.hidden_at is not None:
         st.caption(f":material/visibility_off: Hidden from lists since {moment(known.hidden_at)}.")
     if known.tags:
@@ -34,7 +36,7 @@ def show(job_id: str) -> None:
 
 def show_menu(job_id: str, called: str) -> None:
     """Draw the menu of a study for those who may change it; its content is built when it opens."""
-    if not visitor.allowed(Change.CURATE, owner_of(job_id)):
+    if find(job_id) is None or not visitor.allowed(Change.CURATE, owner_of(job_id)):
         return
     menu = st.popover("Study", icon=":material/edit_note:", key=f"study-menu-{job_id}", on_change="rerun")
     if menu.open:
@@ -45,9 +47,20 @@ def show_menu(job_id: str, called: str) -> None:
 
 
 def owner_of(job_id: str) -> str | None:
-    """Return who submitted or imported a study; None: nobody that is known."""
-    with reading(published_data.engine()).connect() as connection:
-        return curated.owner_of(connection, job_id)
+    """Return who submitted or imported a study; None: nobody that is known, or the job table does not answer."""
+    try:
+        with reading(published_data.engine()).connect() as connection:
+            return curated.owner_of(connection, job_id)
+    except (UserError, *DATABASE_ERRORS):
+        return None
+
+
+def find(job_id: str) -> Curated | None:
+    """Return what people added; None if the job table does not answer: results can be read all the same."""
+    try:
+        return curated.find(published_data.engine(), job_id)
+    except (UserError, *DATABASE_ERRORS):
+        return None
 
 
 def _show_form(job_id: str, called: str) -> None:
@@ -106,8 +119,8 @@ def _restore(job_id: str) -> None:
 
 def show_gone(job_id: str) -> bool:
     """Say that a study was deleted, with a button that restores it; return whether it was."""
-    known = curated.find(published_data.engine(), job_id)
-    if known.deleted_at is None:
+    known = find(job_id)
+    if known is None or known.deleted_at is None:
         return False
     rest = ", and its bundles were purged" if known.purged_at else ""
     when = f"was deleted by {literal(known.deleted_by)}, {moment(known.deleted_at)}{rest}."

@@ -16,7 +16,6 @@ import streamlit as st
 from jobs import queue
 from jobs.table import ACTIVE, Job, State
 from lab.errors import UserError
-from warehouse.app_db import curated
 from warehouse.app_db.engine import DATABASE_ERRORS
 from webapp.shared import curating, published_data, url_params, url_widgets
 from webapp.shared.cards import show_badge
@@ -201,8 +200,8 @@ def _unlisted(wanted: str | None) -> str | None:
     try:
         job = queue.job(published_data.engine(), job_id)
     except UserError:
-        known, studies = curated.find(published_data.engine(), job_id), _studies()
-        if known.deleted_at is not None:
+        known, studies = curating.find(job_id), _studies()
+        if known is not None and known.deleted_at is not None:
             return url_params.job_label(known.called or job_id, job_id)
         found = studies if studies.empty else studies[studies["job_id"] == job_id]
         return None if found.empty else url_params.job_label(found["study_name"].iloc[0], job_id)
@@ -219,7 +218,8 @@ def _show_state(job_id: str) -> None:
     try:
         job = queue.job(published_data.engine(), job_id)
     except UserError:
-        is_deleted = curated.find(published_data.engine(), job_id).deleted_at is not None
+        known = curating.find(job_id)
+        is_deleted = known is not None and known.deleted_at is not None
         word, icon = ("deleted", "delete") if is_deleted else ("imported", "upload_file")
         st.badge(word, color="gray", icon=f":material/{icon}:")
         return

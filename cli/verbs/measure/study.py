@@ -48,6 +48,9 @@ def list_studies(
     if as_json:
         print_json([asdict(one) for one in found])
         return
+    if not found:
+        print_text("No study was deleted." if deleted else "No study was named, noted, tagged, hidden or deleted.")
+        return
     rows = [
         (
             one.job_id,

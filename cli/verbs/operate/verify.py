@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,7 @@ import typer
 from cli.arguments import AsJson
 from cli.follow import follow
 from cli.here import Here
-from cli.output import print_json, print_table, print_text
+from cli.output import print_json, print_literally, print_table, print_text
 from host.settings import Settings, load_settings
 from jobs.engines.capabilities import all_capabilities
 from jobs.host_report import HostReport
@@ -69,7 +69,7 @@ def _install(settings: Settings, engine: str | None, *, quiet: bool) -> None:
 
     here = own_engines(all_capabilities(settings))
     if not any(engine in (None, each.kind) for each in here):
-        tell = (lambda text: print(text, file=sys.stderr, flush=True)) if quiet else print_text
+        tell = partial(print_literally, on_stderr=True) if quiet else print_text
         install_first_engine(settings, engine, tell)
 
 
