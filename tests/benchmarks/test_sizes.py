@@ -28,6 +28,6 @@ def test_part_sizes_prints_rounds_of_the_ingester_and_bundles_that_become_visibl
         "a round at rest",
         "a round after a change",
         "all are visible after",
-        "the last one",
+        "the last one to be visible",
     ):
         assert re.search(rf"{line} +\d+\.\d+ ", printed), printed

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
-from warehouse.app_db.schema import jobs, studies
+from warehouse.app_db.schema import job_events, jobs, studies
 
 NOW = datetime(2026, 11, 21, 4, 0, tzinfo=UTC)
 
@@ -16,3 +16,4 @@ def add_job(connection: sa.Connection, job_id: str) -> None:
         connection.execute(studies.insert().values(study_id="s", name="small", toml="", json="{}", created_at=NOW))
     row = {"job_id": job_id, "study_id": "s", "name": "small", "study_json": "{}", "state": "queued"}
     connection.execute(jobs.insert().values(**row, submitted_at=NOW))
+    connection.execute(job_events.insert().values(job_id=job_id, at=NOW, kind="submitted", detail=""))

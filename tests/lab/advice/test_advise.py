@@ -264,8 +264,8 @@ EDGES: tuple[tuple[dict[str, object], str, bool], ...] = (
     ({"acceptance_rate": 0.3}, "change the draft model", False),
     ({"acceptance_rate": 0.299}, "drop to 2 drafted tokens or change", True),
     ({"acceptance_rate": 0.299, "gamma": 2}, "drop to 2 drafted tokens or change", False),
-    ({"speedup": 1.9649}, "the rest went into", True),  # 0.75 of what 2.62 tokens a round allow
-    ({"speedup": 1.9651}, "the rest went into", False),
+    ({"speedup": 1.9649}, "drafting and verifying cost the rest", True),  # 0.75 of what 2.62 tokens a round allow
+    ({"speedup": 1.9651}, "drafting and verifying cost the rest", False),
     ({"own": Figures(gpu_memory_bytes=0.11 * 2**30), "baseline": Figures(gpu_memory_bytes=0.0)}, "0.1 GiB more", True),
     ({"own": Figures(gpu_memory_bytes=0.0), "baseline": Figures(gpu_memory_bytes=0.11 * 2**30)}, "0.1 GiB less", True),
     ({"own": Figures(gpu_memory_bytes=0.09 * 2**30), "baseline": Figures(gpu_memory_bytes=0.0)}, "as much", True),

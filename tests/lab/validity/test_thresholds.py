@@ -559,7 +559,7 @@ def test_a_percentile_needs_five_requests_beyond_it(requests: int, beyond: str |
         assert finding is None
     else:
         assert isinstance(finding, Finding)
-        assert f"beyond {beyond}:" in finding.sentence
+        assert f"too few for {beyond}:" in finding.sentence
 
 
 def test_output_that_is_a_twentieth_too_short_is_still_a_warning() -> None:

@@ -68,7 +68,7 @@ def keep(page: Page, name: str) -> None:
 def test_an_administrator_and_a_viewer_see_and_share_what_they_may(tmp_path: Path, browser: BrowserContext) -> None:
     settings = make_home(tmp_path)
     measure_study(settings, study(name="shared study", repeats=3))
-    variables = environment(settings) | {"DRAFTHOUSE_WEB_LOGIN": "accounts"}
+    variables = environment(settings) | {"DRAFTHOUSE_WEB_LOGIN": "accounts", "DRAFTHOUSE_WEB_SHARE_BY": "everybody"}
     ada, vera = invited(variables, "ada", "administrator"), invited(variables, "vera", "viewer")
     with served(variables) as url:
         admin = visitor(browser)

@@ -35,8 +35,9 @@ def _show(engine: sa.Engine) -> None:
 def _show_all(engine: sa.Engine, counts: Mapping[str, int], with_card: Sequence[str]) -> None:
     page = history.show(engine, counts)
     chosen = st.session_state.get(url_params.JOB.key)
-    newest = [job.job_id for job in page.jobs[:1]]
-    job_id = url_params.job_id_of(chosen) if chosen else next(iter([*with_card[:1], *newest]), None)
+    running = listing.running(engine, 1) if counts.get("running") else []
+    default = next((job.job_id for job in (*running, *page.jobs)), None)
+    job_id = url_params.job_id_of(chosen) if chosen else default
     if job_id is not None and not curating.show_gone(job_id):
         if job_id not in with_card:
             sections.show_card(engine, job_id)

@@ -58,10 +58,10 @@ def show_active(engine: sa.Engine, counts: Mapping[str, int], *, with_queue: boo
     every = _REFRESH_EVERY if running else _REFRESH_EMPTY_EVERY
     st.fragment(_show_live, run_every=every)(newest, on_page(running), time.monotonic())
     if counts.get("running", 0) > len(running):
-        st.caption(f"{counts['running'] - len(running):,} more are [running](jobs?state=running).")
+        st.markdown(f":small[{counts['running'] - len(running):,} more are [running](jobs?state=running).]")
     waiting = counts.get("queued", 0)
     if waiting and not with_queue:
-        st.caption(f"{count(waiting, 'study waits', 'studies wait')} in the [queue](jobs?state=queued).")
+        st.markdown(f":small[{count(waiting, 'study waits', 'studies wait')} in the [queue](jobs?state=queued).]")
     queued = listing.next_queued(engine, MOST_QUEUED) if waiting and with_queue else []
     if queued:
         st.fragment(_show_queue, run_every=_QUEUE_EVERY)([job.job_id for job in queued], waiting)

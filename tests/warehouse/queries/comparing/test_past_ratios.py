@@ -69,5 +69,5 @@ def test_a_study_is_told_how_much_it_will_decide(measured: Settings) -> None:
     assert outlook.as_is.decided > 0
     assert outlook.one_more.seconds == pytest.approx(outlook.as_is.seconds * 4 / 3)
     assert "of 3 comparisons to be decided" in outlook.sentence
-    assert "4 cells measured on this hardware before" in outlook.basis
+    assert "4 cells of other targets measured on this hardware before" in outlook.basis
     assert forecast_verdicts(measured, study.model_copy(update={"hardware": "B300"})) is None
