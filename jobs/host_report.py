@@ -46,7 +46,7 @@ def write_report(home: Path, report: HostReport) -> None:
 
 
 def write_text(home: Path, text: str) -> Path:
-    """Store the report to read beside it, atomically. Return its file."""
+    """Store the readable report, atomically. Return its file."""
     writing, file = home / f".{_TEXT_NAME}", home / _TEXT_NAME
     writing.write_text(text, encoding="utf-8")
     writing.replace(file)

@@ -83,7 +83,7 @@ def claim(
 
 
 def _taken(connection: sa.Connection, job: Job, worker: str, lease_s: float, engines: Versions) -> Job:
-    """Give the job to the worker, under a lease with a number of its own. Return it as it is then."""
+    """Give the job to the worker, under a lease with a number of its own. Return the claimed job."""
     behind_s = clock_behind_s(connection)
     values: dict[str, object] = {"state": "running", "worker": worker, "lease": jobs.c.lease + 1}
     values["host"] = worker.partition("/")[0]

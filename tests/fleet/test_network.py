@@ -27,7 +27,7 @@ def is_greeted(network: Network, host: str, port: int, within_s: float) -> bool:
     return False
 
 
-@pytest.mark.parametrize("network", [Forwarders, Namespaces])
+@pytest.mark.parametrize("network", [Forwarders, pytest.param(Namespaces, marks=pytest.mark.fleet)])
 def test_a_cut_link_passes_nothing_on_until_it_is_mended(network: Callable[[Sequence[str]], Network]) -> None:
     if network is Namespaces and not may_make_namespaces():
         pytest.skip("this machine lets us make no network namespaces")

@@ -39,7 +39,7 @@ MAX_ROWS = 10_000
 MAX_BYTES = 32 * 2**20
 _WAIT_S = 0.2
 _NO_PARAMETERS: Mapping[str, str] = {}
-#: A parameter, or what a `$` in it is none of: texts, quoted names and comments.
+#: A parameter; or a text, a quoted name or a comment, in which a `$` begins no parameter.
 _PARAMETERS = re.compile(
     r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|\$([A-Za-z_]\w*)""", re.DOTALL
 )

@@ -101,7 +101,7 @@ def install_transformers(engines_dir: Path, engines_file: Path, python: HostPyth
 
 
 def link_ours(names: Collection[str], folder: Path, *, with_needed: bool) -> None:
-    """Link packages of our own environment into a folder, perhaps with all that they need. What is there stays."""
+    """Link packages of our own environment into a folder, perhaps with all that they need. Links that exist stay."""
     wanted, seen = list(names), set[str]()
     while wanted:
         found = distribution(wanted.pop())

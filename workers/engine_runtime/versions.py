@@ -166,7 +166,7 @@ def _built(version: Version, command: str, scratch: Path) -> Path:
 
 
 def _add_table(engines_file: Path, base: str, folder: str) -> None:
-    """Add an engine like `base` in this folder, named as it is, unless there is one."""
+    """Add an engine like `base` in this folder, under its name, unless there is one."""
     engines = tomllib.loads(engines_text(engines_file))
     if folder in engines:
         return
