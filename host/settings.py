@@ -185,6 +185,13 @@ class Settings(BaseSettings):
         description="while an arm is measured, suspend the engines of the other arms, which poll their processors; "
         "default: where the worker has no GPU",
     )
+    keep_engines_for_s: float = Field(
+        default=0.0,
+        ge=0,
+        le=86_400,
+        description="how long the engines of a study stay up after it, in case the next one would start the very same; "
+        "they hold their memory; 0: they end with it",
+    )
     lease_s: float = Field(
         default=30.0, ge=2, le=3600, description="a worker without a heartbeat for this long loses its job"
     )

@@ -135,7 +135,7 @@ def _at_work(database: sa.Engine) -> dict[int, str]:
     for worker in list_workers(database):
         if worker.host == platform.node() and not worker.is_away():
             job = running.get(worker.worker)
-            idle = f"{_WAITS}{worker.waits_for}" if worker.waits_for else "free"
+            idle = f"{_WAITS}{worker.waits_for}" if worker.waits_for else worker.idle_words
             doing[worker.slot_number] = idle if job is None else f"measures {job.job_id}, {job.name}"
     return doing
 

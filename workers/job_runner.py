@@ -25,6 +25,7 @@ from lab.study.plan import plan
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words
 from warehouse.bundles.store import StoreAway
 from warehouse.bundles.uploads import announce_pending, fetch_job
+from workers.engine_runtime.kept import KeptEngines
 from workers.heartbeat import HandsBack, Heartbeat, WorkerStops
 from workers.job_progress import JobStatus
 from workers.launch_runner import LaunchRunner
@@ -81,13 +82,20 @@ def _measure_step(step: Step, launches: LaunchRunner, recorder: Recorder) -> Non
 
 
 def help_job(
-    settings: Settings, database: sa.Engine, job: Job, worker: str, heartbeat: Heartbeat, *, block: Claimed
+    settings: Settings,
+    database: sa.Engine,
+    job: Job,
+    worker: str,
+    heartbeat: Heartbeat,
+    *,
+    kept: KeptEngines,
+    block: Claimed,
 ) -> bool:
     """Measure a claimed block of another worker's job. Return False if it failed here; the job's worker then tries."""
     number = block.number
     try:
         status = JobStatus([step.launch for step in block.steps])
-        with _recording(settings, job, heartbeat, status) as (launches, recorder):
+        with _recording(settings, job, heartbeat, status, kept=kept) as (launches, recorder):
             for step in block.steps:
                 _measure_step(step, launches, recorder)
         heartbeat.query(functools.partial(_finish_block, settings, database, job, number, worker))
@@ -109,6 +117,7 @@ def run_job(
     worker: str,
     heartbeat: Heartbeat,
     *,
+    kept: KeptEngines,
     is_dead: IsDead = lambda _worker: False,
     needed_for: Callable[[Job], str | None] = lambda _job: None,
     drains: Callable[[], bool] = _never,
@@ -134,7 +143,7 @@ def run_job(
             drains = _never  # `needed_for` says so: a worker holds a block to its end
         with named_os_errors("fetching runs of other hosts"):
             heartbeat.query(functools.partial(fetch_job, settings, database, job.job_id))
-        state, error = _measure_study(settings, job, heartbeat, status, measure, drains=drains)
+        state, error = _measure_study(settings, job, heartbeat, status, measure, kept=kept, drains=drains)
     except CancelledError:
         state, error = "cancelled", None
     except LeaseLost as lost:
@@ -210,10 +219,11 @@ def _measure_study(
     status: JobStatus,
     measure: Callable[[LaunchRunner, Recorder], End],
     *,
+    kept: KeptEngines,
     drains: Callable[[], bool],
 ) -> tuple[State, str | None]:
     reading = named_os_errors("looking at the bundles")
-    with reading, _recording(settings, job, heartbeat, status, drains) as (launches, recorder):
+    with reading, _recording(settings, job, heartbeat, status, kept=kept, drains=drains) as (launches, recorder):
         status.finishing(measure(launches, recorder))
     with named_os_errors("removing the engine's log"):
         for log in engine_logs(settings.logs_dir, job.job_id):
@@ -223,7 +233,13 @@ def _measure_study(
 
 @contextlib.contextmanager
 def _recording(
-    settings: Settings, job: Job, heartbeat: Heartbeat, status: JobStatus, drains: Callable[[], bool] = _never
+    settings: Settings,
+    job: Job,
+    heartbeat: Heartbeat,
+    status: JobStatus,
+    *,
+    kept: KeptEngines,
+    drains: Callable[[], bool] = _never,
 ) -> Iterator[tuple[LaunchRunner, Recorder]]:
     study = job.study
     if problems := open_files.problems(study.loads):  # the limit may differ where the study was submitted
@@ -238,7 +254,7 @@ def _recording(
         contents = study_contents(settings, study, heartbeat.check)
     with BundleWriter(settings, heartbeat.check, heartbeat.holds_lease) as bundles:
         recorder = Recorder(settings, job, bundles, status, contents)
-        with LaunchRunner(heartbeat, recorder, prompts, drains) as launches:
+        with LaunchRunner(heartbeat, recorder, prompts, drains, kept) as launches:
             yield launches, recorder
         bundles.wait()
 

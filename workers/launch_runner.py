@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -33,7 +34,8 @@ from lab.schedule.rounds import (
 from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun, repeats_of_a_launch
 from workers.engine_runtime import start_failure
-from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
+from workers.engine_runtime.kept import Identity, KeptEngines, KeptLaunch, all_answer, identity, make_room
+from workers.engine_runtime.launch import Command, Process, RunningEngine, engine_command, start_engine
 from workers.engine_runtime.memory_check import largest_bytes, refuse_without_memory, while_memory_lasts
 from workers.engine_runtime.process import EngineProcess
 from workers.heartbeat import HandsBack, Heartbeat
@@ -70,6 +72,7 @@ class _ArmEngine:
     command: Command | None = None
     process: Process | None = None
     running: RunningEngine | None = None
+    identity: Identity | None = None  # of its start; None: it may not be kept
     starts: int = 0
     is_warm: bool = False  # has answered the requests of a warm-up since its start
     is_suspended: bool = False
@@ -106,14 +109,16 @@ class LaunchRunner:
     """Measures launches. An engine that does not start or dies is a result, recorded as failed runs; if it is the first
     of its job and no other arm can do better, the job ends with its error.
 
-    Use it as `with LaunchRunner(...)`: afterwards no process of an engine is left. Engines stay up until a launch of
-    another index begins, or a launch of the same index without their arm.
+    Use it as `with LaunchRunner(...)`: afterwards no process of an engine is left but those that `kept` has. Engines
+    stay up until a launch of another index begins, or a launch of the same index without their arm.
     """
 
     heartbeat: Heartbeat
     recorder: Recorder
     prompts: Mapping[str, Sequence[Prompt]]  # by workload, as many as its largest load needs
     drains: Callable[[], bool]  # whether to hand the job back after this block
+    kept: KeptEngines
+    _served: frozenset[tuple[str, int]] = field(default=frozenset(), init=False)  # earlier launches on these engines
     _launch: Launch | None = field(default=None, init=False)
     _engines: dict[str, _ArmEngine] = field(default_factory=dict, init=False)  # by the arm's name
     _has_started: bool = field(default=False, init=False)  # any engine of the job
@@ -124,6 +129,8 @@ class LaunchRunner:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is None:
+            self._keep()
         self._stop(list(self._engines), _STOP_GRACE_S if kind is None else _HASTY_STOP_GRACE_S)
 
     def measure(self, launch: Launch, left: Sequence[PlannedRun]) -> None:
@@ -137,6 +144,7 @@ class LaunchRunner:
             self._hand_back_before(left[0])
         self._begin(launch)
         if left:
+            self._take_over(launch)
             self._start_missing({name: [run for run in left if run.arm.name == name] or left for name in self._engines})
         for windows in in_order(self.recorder.job.study, launch, left, LEAST_TOKENS_ON_GPU if gpus() else LEAST_TOKENS):
             self._hand_back_before(windows[0].run)
@@ -165,7 +173,65 @@ class LaunchRunner:
             free = next(number for number in itertools.count() if number not in taken)
             engine = self._engines.setdefault(arm.name, _ArmEngine(arm, free))
             engine.starts = 0 if engine.running is None else 1
+        self._served = self._served if goes_on else frozenset()
         self._launch = launch
+
+    def _take_over(self, launch: Launch) -> None:
+        """Take over what an earlier study left if starting this launch would give the same; else end it.
+
+        A study until decided starts its engines: its budget counts the time of its starts.
+        """
+        if not self.kept:
+            return
+        job, engines = self.recorder.job, [self._engines[arm.name] for arm in launch.arms]
+        wanted: list[Identity | None] = []
+        if not job.study.until_decided and all(engine.process is None for engine in engines):
+            for engine in engines:
+                self._refuse_lost_role(engine.arm)
+            with contextlib.suppress(UserError):  # the start raises it
+                wanted = [self._identity(engine, self._command(engine)) for engine in engines]
+        self.recorder.bundles.wait()  # the engines' logs are about to be overwritten
+        taken = self.kept.take(wanted, list(map(self._log, engines)), (job.job_id, launch.index))
+        if taken is None:
+            return
+        for engine, running, of_start in zip(engines, taken.engines, taken.identities, strict=True):
+            engine.process, engine.command, engine.running = running.process, running.command, running
+            engine.identity, engine.starts = of_start, 1
+        if self.heartbeat.run(all_answer(taken.engines)):
+            self._has_started, self._served = True, taken.served
+            return
+        for engine in engines:
+            engine.stop(_HASTY_STOP_GRACE_S)
+            engine.starts = 0
+
+    def _keep(self) -> None:
+        """Leave the engines to the next study, if they are those of a whole launch and nothing went wrong on them."""
+        launch, job = self._launch, self.recorder.job
+        if launch is None or not self.kept.is_on or self.drains() or self.recorder.first_error is not None:
+            return
+        engines = [self._engines[arm.name] for arm in launch.arms if arm.name in self._engines]
+        running = tuple(
+            each.running for each in engines if each.running is not None and each.running.why_dead() is None
+        )
+        identities = tuple(engine.identity for engine in engines if engine.identity is not None)
+        origins = {each.taken_over_from or f"{job.job_id}/{launch.index}" for each in running}
+        if not len(running) == len(identities) == len(launch.arms) or len(origins) > 1:
+            return
+        served = self._served | {(job.job_id, launch.index)}
+        if self.kept.keep(KeptLaunch(identities, running, origins.pop(), served), suspends=self._suspends):
+            self._engines.clear()
+
+    def _log(self, engine: _ArmEngine) -> Path:
+        settings, job = self.recorder.settings, self.recorder.job
+        first = _LOGS_OF_A_SLOT * (settings.slot - 1) if job.study.spread else 0
+        return engine_log(settings.logs_dir, job.job_id, first + engine.number)
+
+    def _command(self, engine: _ArmEngine) -> Command:
+        return engine_command(self.recorder.settings, self.recorder.job.study, engine.arm, self._log(engine))
+
+    def _identity(self, engine: _ArmEngine, command: Command) -> Identity | None:
+        recorder = self.recorder
+        return identity(recorder.settings, recorder.job.study, engine.arm, command, recorder.contents.models)
 
     def _start_missing(self, runs: Mapping[str, Sequence[PlannedRun]]) -> None:
         """Start the engines that are not up. Without GPUs they start together: most of a start is one thread that
@@ -192,6 +258,7 @@ class LaunchRunner:
             engine.starts += 1
             recorder.status.starting(engine.arm, runs[engine.arm.name][0].repeat)
             self._refuse_lost_role(engine.arm)
+        make_room(recorder.settings.home / "engines")
         refuse_without_memory(self._processes(), more=len(engines), least_bytes=self._engine_bytes)
         names = ", ".join(repr(engine.arm.name) for engine in engines)
         with named_os_errors(f"starting the engine{'s' * (len(engines) > 1)} of {names}"):
@@ -240,11 +307,10 @@ class LaunchRunner:
 
         def started(command: Command, process: Process) -> None:
             engine.command, engine.process = command, process
+            engine.identity = self._identity(engine, command) if self.kept.is_on else None
 
         try:
-            first = _LOGS_OF_A_SLOT * (settings.slot - 1) if job.study.spread else 0
-            log = engine_log(settings.logs_dir, job.job_id, first + engine.number)
-            return await start_engine(settings, job.study, engine.arm, log, started)
+            return await start_engine(settings, job.study, engine.arm, self._log(engine), started)
         except EngineError as error:
             return error
 

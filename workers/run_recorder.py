@@ -216,6 +216,7 @@ class Recorder:
             order=study.order,
             until_decided=study.until_decided,
             launch_index=launch.index,
+            taken_over_from=engine.taken_over_from if isinstance(engine, RunningEngine) else None,
             attempt=job.attempt,
             lease=job.lease,
             status="completed" if measured.error is None else "failed",

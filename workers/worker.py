@@ -34,6 +34,7 @@ from jobs.fleet.leases import LeaseLost, another_waits, claim, finish, requeue_e
 from jobs.fleet.worker_registry import (
     PRESENCE_EVERY_S,
     asked_to_drain,
+    record_kept,
     record_presence,
     record_queue,
     record_waiting,
@@ -47,6 +48,7 @@ from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words,
 from warehouse.bundles.store import StoreAway
 from warehouse.bundles.uploads import prepare, uploading
 from workers.engine_runtime.engine_user import engine_user
+from workers.engine_runtime.kept import KeptEngines
 from workers.engine_runtime.process import end_leftovers, is_alive
 from workers.heartbeat import Heartbeat, WorkerStops, vital_thread
 from workers.job_runner import give_back, help_job, run_job
@@ -65,6 +67,8 @@ _CONNECTIONS = (1, 0)
 _REST_S = 60.0
 #: That job comes after all others for this long.
 _PASSED_OVER_S = 600.0
+#: Grace of engines that it keeps when it ends.
+_LAST_GRACE_S = 0.5
 #: Pause before a job is taken again whose runs other hosts have yet to upload.
 _LATE_AGAIN_AFTER_S = 30.0
 
@@ -101,6 +105,8 @@ class Worker:
         self._name, self._hardware = worker_name(), hardware_name()
         #: What is set aside if jobs have to be put back: this slot, whose GPUs other slots do not share, or the host.
         self._place = hosts.place(platform.node(), settings.slot if settings.slots > 1 else None)
+        self._kept = KeptEngines(settings)
+        self._keeps: str | None = None  # what was recorded of them
         self._heartbeat: Heartbeat | None = None
         self._job_id: str | None = None
         self._busy = threading.Lock()  # held while a job is measured, and while the engines are examined
@@ -158,6 +164,11 @@ class Worker:
             self._look.set()
             self.wake()
 
+    def end_engines(self) -> None:
+        """End the engines that it keeps for the next study."""
+        with self._busy:
+            self._kept.end(_LAST_GRACE_S)
+
     def wake(self) -> None:
         """Look for jobs at once, and whether the present one was cancelled."""
         self._woken.set()
@@ -179,6 +190,7 @@ class Worker:
             with self._busy:
                 why_none = self._why_no_jobs()
                 self._record_waiting(self._why_no_engines() if why_none is None else why_none)
+                self._end_kept()
                 job = self._claim() if why_none is None else None
                 if job is not None:
                     self._measure_or_fail(job)
@@ -228,6 +240,17 @@ class Worker:
             logger.warning("this worker waits: %s", waits_for) if waits_for else logger.info("it no longer waits")
             record_waiting(self._database, self._name, waits_for)
             self._waits_for = waits_for
+
+    def _end_kept(self) -> None:
+        """End the engines of the last study if their time is over, or another program computes on this worker's GPUs;
+        record what is kept.
+        """
+        if self._waits_for is not None:
+            self._kept.end()
+        self._kept.end_if_over()
+        if (keeps := self._kept.words) != self._keeps:
+            record_kept(self._database, self._name, keeps)
+            self._keeps = keeps
 
     def _claim(self) -> Job | None:
         """Take the next job. A job that was given back comes last, after anything else that waits."""
@@ -297,7 +320,7 @@ class Worker:
             return False
         logger.info("job %s: helping with block %d", job.job_id, block.number + 1)
         with self._holding(job, helps=True) as heartbeat:
-            if not help_job(self._settings, self._database, job, self._name, heartbeat, block=block):
+            if not help_job(self._settings, self._database, job, self._name, heartbeat, kept=self._kept, block=block):
                 self._not_helped.add((job.job_id, job.attempt))
         return True
 
@@ -345,6 +368,7 @@ class Worker:
                 job,
                 self._name,
                 heartbeat,
+                kept=self._kept,
                 is_dead=is_dead,
                 needed_for=self._needed_for,
                 drains=self._draining.is_set,
@@ -372,6 +396,7 @@ class Worker:
             with contextlib.suppress(*DATABASE_ERRORS):  # the other thread logs that
                 self.work()
         self._stopping.set()
+        self.end_engines()
 
     def _poll(self) -> None:
         while not self._stopping.is_set():

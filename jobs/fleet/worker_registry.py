@@ -48,6 +48,12 @@ class WorkerInfo:
     queue: str | None = None  # of the broker, by which it is woken; None: it only polls
     drains: bool = False  # it ends after the block that it measures
     clock_behind_s: float | None = None  # the database's time minus its own at its last claim; None: unknown
+    keeps: str | None = None  # engines of its last study for the next one: `2 engines until 14:05 UTC`
+
+    @property
+    def idle_words(self) -> str:
+        """Return `free`, with the engines that it keeps."""
+        return "free" if self.keeps is None else f"free, keeps {self.keeps}"
 
     @property
     def slot_number(self) -> int:
@@ -164,6 +170,12 @@ def record_waiting(engine: sa.Engine, worker: str, waits_for: str | None) -> Non
     """Record why the worker starts no engine; None if it may."""
     with engine.begin() as connection:
         _update(connection, worker, waits_for=waits_for)
+
+
+def record_kept(engine: sa.Engine, worker: str, keeps: str | None) -> None:
+    """Record which engines the worker keeps for the next study; None without any."""
+    with engine.begin() as connection:
+        _update(connection, worker, keeps=keeps)
 
 
 def record_queue(engine: sa.Engine, worker: str, queue: str) -> None:

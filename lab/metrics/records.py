@@ -17,7 +17,7 @@ from lab.study.model_base import RecordField
 #: The version of the bundle format that this Drafthouse writes. A field that a record here, or a part of a study in
 #: RunRecord, gains is marked with the next version, which becomes the written one:
 #: `Annotated[str | None, RecordField("what it means", since=16)] = None`.
-BUNDLE_FORMAT_VERSION = 15
+BUNDLE_FORMAT_VERSION = 16
 
 
 def record_fields(record: type) -> dict[str, RecordField]:
@@ -409,6 +409,13 @@ class RunRecord(Frozen):
         bool, RecordField("whether the study looked at its verdicts after every repeat, to stop when they are decided")
     ] = False
     launch_index: Annotated[int, RecordField("number of the engine start within the job, from 0")]
+    taken_over_from: Annotated[
+        str | None,
+        RecordField(
+            "the launch, as job_id/launch_index, that had started its engines for an earlier study; null: its own",
+            since=16,
+        ),
+    ] = None
     attempt: Annotated[int, RecordField("number of earlier attempts at this cell")]
     lease: Annotated[
         int | None,

@@ -25,6 +25,7 @@ from tests.actors import ADMIN
 from tests.workers.homes import REPOSITORY, Home, until, worker_environment
 from warehouse.app_db.schema import jobs as jobs_table
 from workers import worker as worker_module
+from workers.engine_runtime.kept import KeptEngines
 from workers.engine_runtime.process import end_leftovers
 from workers.heartbeat import EXIT_STATUS, Heartbeat, WorkerStops
 from workers.job_runner import run_job
@@ -84,7 +85,7 @@ def test_an_error_before_the_first_run_fails_only_its_job(home: Home) -> None:
     assert claimed is not None
     with heartbeat(home, claimed) as beating:
         broken = dataclasses.replace(claimed, study=None)  # type: ignore[arg-type]  # on purpose
-        run_job(home.settings, home.database, broken, "me", beating)
+        run_job(home.settings, home.database, broken, "me", beating, kept=KeptEngines(home.settings))
     job = home.job(claimed.job_id)
     assert (job.state, job.progress) == ("failed", None)
     assert (job.error or "").startswith("an error inside Drafthouse (AttributeError: ")

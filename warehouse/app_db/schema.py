@@ -147,6 +147,7 @@ workers = sa.Table(
     sa.Column("queue", sa.Text),  # of the broker, by which it is woken; null: it only polls
     sa.Column("drains", sa.Boolean, nullable=False, server_default=sa.false()),  # ends after the block it measures
     sa.Column("clock_behind_s", sa.Double),  # the database's time minus its own, at its last claim; null: unknown
+    sa.Column("keeps", sa.Text),  # engines of its last study, as `2 engines until 14:05 UTC`; null: none
 )
 
 hosts = sa.Table(

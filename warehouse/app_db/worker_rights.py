@@ -88,7 +88,7 @@ RIGHTS = (
         workers,
         reads=workers.c.keys(),
         inserts=("worker", "host", "hardware", "gpus", "started_at", "last_seen", "slot"),
-        updates=("last_seen", "job_id", "engines_json", "waits_for", "queue", "clock_behind_s"),
+        updates=("last_seen", "job_id", "engines_json", "waits_for", "keeps", "queue", "clock_behind_s"),
         deletes=True,
         sees=_IS_MINE,
         adds=f"{_IS_MINE} AND {_MY_WORKER}",

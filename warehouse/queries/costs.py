@@ -25,7 +25,8 @@ from warehouse.queries.rows import Row, dicts
 #: is the mean of the repeats' costs.
 _RUNS = """
     WITH shared AS (
-        SELECT *, engine_start_s * duration_s / sum(duration_s) OVER (PARTITION BY job_id, arm, launch_index) AS start_s
+        SELECT *, engine_start_s * duration_s / sum(duration_s) OVER (
+            PARTITION BY arm, coalesce(taken_over_from, concat(job_id, '/', launch_index))) AS start_s
         FROM valid_latest_runs WHERE list_contains(?, job_id)
     )
     SELECT workload_label AS workload, pattern, concurrency, arm, is_baseline,

@@ -143,6 +143,7 @@ _IN_ORDER: tuple[str | Column, ...] = (
     "order",
     "until_decided",
     "launch_index",
+    "taken_over_from",
     "attempt",
     "lease",
     "status",

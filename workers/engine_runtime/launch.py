@@ -79,6 +79,7 @@ class RunningEngine:
     version: str | None
     effective_config: dict[str, str]
     start_s: float | None  # from exec to the first answered request; None for a running server
+    taken_over_from: str | None = None  # the launch of an earlier study that started it; None: this one
 
     def why_dead(self) -> str | None:
         """Return why the engine has ended, or None while it runs."""

@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 #: vLLM sets process titles, which overwrite the environment and so the mark, unless this variable forbids it.
 _KEEP_ENVIRONMENT = {"SPT_NOENV": "1"}
 _INSIST_S = 5.0
+#: Beside an engine's mark: nobody needs it now.
+_KEPT = ".kept"
 #: An engine that has written more is stopped: it would fill the disk.
 MOST_LOG_BYTES = 4 * 2**30
 #: Bytes of the folder of temporary folders: a socket's path has 107 at most, of which ours take 28 and an engine's 42.
@@ -79,6 +81,14 @@ class EngineProcess:
     def resume(self) -> None:
         """Let a suspended engine go on."""
         self._order(b"go\n")
+
+    def may_end(self, *, at_any_time: bool) -> None:
+        """Say to other workers of this host whether they may end the engine if they need its memory."""
+        kept = self.mark_file.with_suffix(_KEPT)
+        if at_any_time:
+            kept.touch()
+        else:
+            kept.unlink(missing_ok=True)
 
     def _order(self, order: bytes) -> None:
         with contextlib.suppress(OSError):
@@ -141,7 +151,14 @@ def start(
 
 def _forget(mark_file: Path, temporary: Path) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
+    mark_file.with_suffix(_KEPT).unlink(missing_ok=True)
     mark_file.unlink(missing_ok=True)
+
+
+def end_kept(marks: Path) -> None:
+    """End the engines whose workers have no use for them now (`EngineProcess.may_end`); those notice it later."""
+    for kept in marks.glob(f"*{_KEPT}"):
+        _kill_marked(kept.stem)
 
 
 def end_leftovers(marks: Path) -> None:

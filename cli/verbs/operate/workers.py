@@ -69,7 +69,7 @@ def _row(worker: WorkerInfo, job: Job | None) -> dict[str, Any]:
     elif job is not None:
         state = f"measures {job.job_id}, {job.name}"
     else:
-        state = f"waits: {worker.waits_for}" if worker.waits_for else "free"
+        state = f"waits: {worker.waits_for}" if worker.waits_for else worker.idle_words
     state += ", drains" if worker.drains and not worker.is_away() else ""
     engines = "not reported yet" if worker.engines is None else ", ".join(sorted(worker.engine_names))
     return {"worker": worker.slot_name, "state": state, "hardware": worker.hardware, "engines": engines} | {

@@ -64,6 +64,7 @@ def test_everything_in_a_bundle_of_each_format_is_read(version: int) -> None:
     assert (run.trial, run.ended_early) == (Trial(search=search, number=0, arrivals_seed=1001), "the SLO is missed")
     assert (run.load.name, run.load.closed_loop) == ("capacity-rate #1 at 2", False)
     assert (run.order, run.until_decided, run.prompts_seed) == ("side_by_side", True, 11)
+    assert run.taken_over_from == ("job-before/0" if version >= 16 else None)
     assert run.idle_engines == (IdleEngine(arm="no draft", cpu_percent=0.5),)
     assert run.beside == (WorkBeside(kind="question", what="results", seconds=0.25),)
     assert run.identity is not None

@@ -149,6 +149,13 @@ def test_a_worker_whose_gpu_another_program_uses_waits_and_says_for_whom() -> No
     assert workers.waiting(listed[:1], NOW) == []
 
 
+def test_a_worker_says_which_engines_it_keeps_and_until_when() -> None:
+    keeps = "2 engines until 14:05 UTC"
+    listed = [worker("host-1", keeps=keeps), worker("away", last_seen=AWAY.last_seen, keeps=keeps), worker("host-2")]
+    assert workers.keeping(listed, NOW) == ["Host keeps 2 engines until 14:05 UTC for the next study."]
+    assert [each.idle_words for each in listed[::2]] == ["free, keeps 2 engines until 14:05 UTC", "free"]
+
+
 def test_the_history_has_duration_runs_and_first_line_of_the_error() -> None:
     ended = {"started_at": NOW, "finished_at": NOW + timedelta(seconds=200)}
     failed = job(1, state="failed", progress=progress(runs_done=4, runs_failed=2), error="exit code 1\nmore", **ended)

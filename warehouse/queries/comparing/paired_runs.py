@@ -147,7 +147,6 @@ def arm_runs(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -
 
 def sample(row: Row, *parts: object, requests: Requests | None = None, rounds: Array | None = None) -> RunSample:
     """Return the run of a row, whose metric is `number`. `parts` tell runs of one repeat apart, which are not pairs."""
-    launch = None if row["launch_index"] is None else (row["job_id"], row["launch_index"])
     block = (row["job_id"], row["repeat"], *parts)
     return RunSample(
         row["run_id"],
@@ -155,10 +154,16 @@ def sample(row: Row, *parts: object, requests: Requests | None = None, rounds: A
         block,
         row["number"],
         requests,
-        launch,
+        launch_of(row),
         until_decided=bool(row["until_decided"]),
         rounds=rounds,
     )
+
+
+def launch_of(row: Row) -> str | None:
+    """Return the launch that started the run's engines, as job_id/launch_index: an earlier study's, if it kept them."""
+    own = None if row["launch_index"] is None else f"{row['job_id']}/{row['launch_index']}"
+    return own and (row["taken_over_from"] or own)
 
 
 @dataclass(frozen=True)
@@ -245,7 +250,7 @@ _RUNS = """
             PARTITION BY origin, job_id, arm, workload, dataset, category, requested_output_tokens, pattern, concurrency
             ORDER BY repeat, started_at, run_id) END AS repeat,
         workload_label AS workload, pattern, concurrency, is_baseline, method, num_speculative_tokens, category,
-        closed_loop, arm_id, launch_index, until_decided
+        closed_loop, arm_id, launch_index, taken_over_from, until_decided
     FROM valid_latest_runs WHERE list_contains(?, job_id) AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, started_at, run_id
 """

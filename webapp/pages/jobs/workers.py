@@ -52,7 +52,7 @@ def show(engine: sa.Engine) -> None:
         placeholder="",
     )
     clocks = [literal(f"{sentence}.") for sentence in worker_registry.wrong_clocks(workers)]
-    sentences = waiting(workers, datetime.now(UTC)) + clocks
+    sentences = waiting(workers, datetime.now(UTC)) + keeping(workers, datetime.now(UTC)) + clocks
     if sentences:
         st.caption("  \n".join(sentences))
     if not any(worker.gpus for worker in workers):
@@ -100,6 +100,15 @@ def waiting(workers: Sequence[WorkerInfo], now: datetime) -> list[str]:
     ]
     of_gpus = any("GPU" in (worker.waits_for or "") for worker in kept)
     return [*sentences, remedy] if of_gpus else sentences
+
+
+def keeping(workers: Sequence[WorkerInfo], now: datetime) -> list[str]:
+    """Say which engines stay up for the next study."""
+    return [
+        f"{literal(worker.slot_name[:1].upper() + worker.slot_name[1:])} keeps {worker.keeps} for the next study."
+        for worker in workers
+        if worker.keeps is not None and not worker.is_away(now)
+    ]
 
 
 def engine_names(worker: WorkerInfo) -> str:
