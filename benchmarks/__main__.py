@@ -13,7 +13,21 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from benchmarks import beside, claims, client, idle, presets, progress, publish, rate, sizes, slots, sweep
+from benchmarks import (
+    beside,
+    claims,
+    client,
+    idle,
+    presets,
+    progress,
+    publish,
+    rate,
+    sizes,
+    slots,
+    sweep,
+    truth,
+    windows,
+)
 from benchmarks.deciding import capacity, designs, nights, power, repeats, series, tuner, until_decided
 from benchmarks.reading import hostile, pages, questions
 from benchmarks.reading.filling import Size
@@ -24,9 +38,18 @@ from lab.errors import DrafthouseError
 logger = logging.getLogger(__name__)
 #: Measures and prints, given the settings and the repeats; raises DrafthouseError for errors that the user can fix.
 Part = Callable[[Settings, int], None]
+
+
+def _client(settings: Settings, repeats: int) -> None:
+    """Measure on a real engine, then on a server that notes what it wrote."""
+    client.run(settings, repeats)
+    truth.run(settings, repeats)
+
+
 _PARTS: dict[str, Part] = {
-    "client": client.run,
+    "client": _client,
     "rate": rate.run,
+    "windows": windows.run,
     "progress": progress.run,
     "beside": beside.run,
     "sweep": sweep.run,
@@ -58,7 +81,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help=f"of {', '.join(_PARTS)}; all without any")
     parser.add_argument(
-        "--repeats", type=int, default=3, help="how many times A B B A in parts client, rate, progress and beside"
+        "--repeats", type=int, default=3, help="how often A B B A in parts client, rate, windows, progress and beside"
     )
     parser.add_argument("--jobs", type=int, default=Size.jobs, help="jobs of 100 runs in questions, pages, beside")
     parser.add_argument("--requests", type=int, default=Size.requests_per_run, help="requests a run in the same")

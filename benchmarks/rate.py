@@ -93,10 +93,10 @@ def _beside_bound_server(measure: Callable[[str], T]) -> tuple[T, float]:
     first, *others = sorted(os.sched_getaffinity(0))
 
     def on_the_others(base_url: str) -> T:
-        with _bound_to(others or [first]):
+        with bound_to(others or [first]):
             return measure(base_url)
 
-    with _bound_to([first]):
+    with bound_to([first]):
         return beside_server(on_the_others)
 
 
@@ -107,7 +107,7 @@ def beside_server(measure: Callable[[str], T]) -> tuple[T, float]:
 
 
 @contextmanager
-def _bound_to(processors: Collection[int]) -> Iterator[None]:
+def bound_to(processors: Collection[int]) -> Iterator[None]:
     """Bind this process, and those that it starts meanwhile."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, processors)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,8 +24,8 @@ _STREAMS, _ANSWERS_A_STREAM, _TOKENS, _TICK_S = 4, 4, 32, 0.02
 _MOST_DIFFERENCE = 0.05
 
 
-def beside_steady_server(measure: Callable[[str], T], tick_s: float) -> tuple[T, dict[str, float]]:
-    """Measure while a server runs that is this run's own, and return its own figures, too."""
+def beside_steady_server(measure: Callable[[str], T], tick_s: float) -> tuple[T, dict[str, Any]]:
+    """Measure while a server runs that is this run's own, and return what it printed, too."""
     command = (sys.executable, "-m", "services.verifying.steady_server", str(tick_s))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:

@@ -2,7 +2,8 @@
 
 It speaks just enough of vLLM's protocol for both clients: a completion streamed with the server's running count. All
 answers are bytes made beforehand, and one thread writes them to all sockets at each tick, so that it keeps time where a
-framework would not. When it ends it prints the gaps between the chunks of a stream as it wrote them.
+framework would not. When it ends it prints the gaps between the chunks of a stream as it wrote them, and of each answer
+when its request was there, when its first and last chunk were written, and how many chunks it has.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ class _Stream:
 
     connection: socket.socket
     read: bytes = b""
+    asked_s: float = 0.0  # when the request was there
+    first_s: float = 0.0  # when the first chunk of this answer was written
+    chunks: int = 0
     sent_s: float | None = None  # when the last chunk of this answer was written
     left: list[bytes] = field(default_factory=list)
 
@@ -79,19 +83,21 @@ def _read(stream: _Stream) -> bool:
             if head.startswith(b"POST"):
                 match = _LENGTH.search(body)
                 stream.left, stream.sent_s = list(answer(int(match[1]) if match else 16)), None
+                stream.asked_s, stream.chunks = time.perf_counter(), len(stream.left)
             else:
                 stream.connection.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
     return bool(received)
 
 
 def main(tick_s: float) -> None:
-    selector, listener = selectors.DefaultSelector(), socket.create_server(("127.0.0.1", 0), backlog=1024)
+    selector, listener = selectors.DefaultSelector(), socket.create_server(("127.0.0.1", 0), backlog=4096)
     listener.setblocking(False)
     selector.register(listener, selectors.EVENT_READ)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     print(listener.getsockname()[1], flush=True)
     streams = set[_Stream]()
     gaps_s: list[float] = []
+    answers: list[tuple[float, float, float, int]] = []
     next_s = time.perf_counter() + tick_s
     try:
         while True:
@@ -112,13 +118,17 @@ def main(tick_s: float) -> None:
                     before_s, stream.sent_s = stream.sent_s, time.perf_counter()
                     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the next read closes it
                         stream.connection.send(stream.left.pop())
-                    if before_s is not None:
+                    if before_s is None:
+                        stream.first_s = stream.sent_s
+                    else:
                         gaps_s.append(stream.sent_s - before_s)
                     if not stream.left:
+                        answers.append((stream.asked_s, stream.first_s, stream.sent_s, stream.chunks))
                         streams.discard(stream)
     finally:
         ms = np.array(gaps_s) * 1000
-        print(json.dumps({"gap_mean_ms": float(ms.mean()), "gap_p99_ms": float(np.percentile(ms, 99))}))
+        gaps = {"gap_mean_ms": float(ms.mean()), "gap_p99_ms": float(np.percentile(ms, 99))}
+        print(json.dumps(gaps | {"answers": answers}))
 
 
 if __name__ == "__main__":

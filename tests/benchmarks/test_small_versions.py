@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import beside, idle, progress, publish, rate, slots, sweep
+from benchmarks import beside, idle, progress, publish, rate, slots, sweep, truth, windows
 from benchmarks.client import STUDY, Sides
 from benchmarks.processes import own_home
 from benchmarks.reading.filling import Size, fill
@@ -69,6 +69,25 @@ def test_part_rate_has_our_loops_lag_and_the_servers_gaps(dataset: Path, capsys:
     printed = capsys.readouterr().out
     assert "loop lag p99 ms" in printed
     assert "gap p99 beyond the server's ms" in printed
+
+
+def test_part_client_compares_clients_with_what_the_server_wrote(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    truth.measure(tmp_path, {"ours": truth.ours, "raw sockets": truth.raw}, 2, tick_s=0.02, repeats=1, tokens=8)
+    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()]
+    assert [line[:2] for line in lines] == [["2", "ours"], ["2", "raw sockets"]]
+    for _, _, throughput, late_ms, tpot, cpu_us in lines:
+        assert 0 < float(throughput.split()[0]) <= 1  # no client can read before the server has written
+        assert float(late_ms.split()[0]) >= 0
+        assert min(float(tpot.split()[0]), float(cpu_us)) > 0
+
+
+def test_part_windows_compares_short_windows_with_a_long_one(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    windows.measure_steady(home.settings, 2, 1, tick_s=0.004)
+    printed = capsys.readouterr().out
+    assert "4 windows, steady server, 2 streams" in printed
+    assert re.search(r"all streams busy: ratio \d\.\d+, 95 % interval", printed)
 
 
 def test_part_progress_compares_the_window_with_and_without_observers(

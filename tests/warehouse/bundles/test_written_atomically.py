@@ -153,8 +153,8 @@ def test_a_missing_log_and_a_format_never_released_read_as_sentences(tmp_path: P
     with pytest.raises(BundleError) as caught:
         read_run(folder)
     assert str(caught.value) == (
-        f"{folder} has bundle format 12; this Drafthouse reads 13, 14, 15: with the Drafthouse that wrote it, export "
-        "the study to a .json file, which can be imported here"
+        f"{folder} has bundle format 12; this Drafthouse reads 13, 14, 15, 16: with the Drafthouse that wrote it, "
+        "export the study to a .json file, which can be imported here"
     )
 
 
