@@ -87,7 +87,7 @@ OF_WORKLOAD = ("dataset", "category", "prompt tokens, as made", "output tokens, 
 _RUNS = """
     SELECT r.run_id, r.job_id, r.study_name, r.study_id, r.arm, coalesce(r.is_baseline, false) AS is_baseline, r.origin,
         r.tool, r.workload_label, r.pattern, r.concurrency, r.request_rate_rps, r.closed_loop, r.arrivals, r.load_id,
-        r.repeat, r.launch_index, r.until_decided, r.started_at::DATE AS day, r.requests_completed,
+        r.repeat, r.launch_index, r.host, r.until_decided, r.started_at::DATE AS day, r.requests_completed,
         r.prompt_tokens / nullif(r.requests_completed, 0) AS prompt_length,
         r.completion_tokens / nullif(r.requests_completed, 0) AS output_length,
         coalesce(r.hardware, 'unknown hardware') AS hardware, s.slo_json, r.score,
