@@ -97,7 +97,7 @@ def _insert(engine: sa.Engine, study: Study, priority: int, actor: Actor, within
         job_id = _new_id(connection, now)
         row = {"job_id": job_id, "study_id": study.digest(), "name": study.name, "study_json": study_json}
         hardware = None if study.hardware is None else study.hardware.lower()
-        row["needs"] = needs_of([arm.engine for arm in study.arms])
+        row |= {"needs": needs_of([arm.engine for arm in study.arms]), "over_hosts": study.over_hosts}
         queued = {"state": "queued", "priority": priority, "submitted_at": now, "hardware": hardware}
         connection.execute(jobs_table.insert().values(row | queued | {"submitted_by": actor.name}))
         add_event(connection, job_id, "submitted", actor=actor.name)

@@ -79,6 +79,7 @@ class Job:
     lease: int = 0  # how often it was claimed: the number of its lease
     clock_behind_s: float | None = None  # the database's time minus its worker's at the last claim; None: unknown
     host: str | None = None  # that claimed it last; None: none has
+    over_hosts: bool = False  # workers of other hosts may measure blocks of it
 
     @property
     def has_failed_runs(self) -> bool:

@@ -16,7 +16,7 @@ from host.settings import Settings
 from jobs import open_files
 from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_logs, lines_to_send
-from jobs.fleet.blocks import IsDead, finish_block, release_blocks
+from jobs.fleet.blocks import IsDead, UnlikeHost, finish_block, release_blocks
 from jobs.fleet.leases import LeaseLost, finish, release
 from jobs.table import Job, Progress, State
 from lab.errors import CancelledError, HostError, UserError
@@ -56,21 +56,22 @@ def _measure_shared(
     while True:
         view = query(shared.view)
         elsewhere = sorted(set(view.done) - counted)
-        for run in (run for block in elsewhere for launch in shared.launches(view)[block] for run in launch.runs):
-            recorder.is_done(run)
+        for block in elsewhere:
+            for run in (run for launch in shared.launches(view)[block] for run in launch.runs):
+                recorder.is_done(run, view.blocks[block].host)
         counted.update(view.done)
         if isinstance(view.next_block, End):
             return view.next_block
         if has_measured and (why := query(functools.partial(needed_for, shared.job))) is not None:
             raise HandsBack(why)
-        block = query(functools.partial(shared.claim, view))
-        if block is None:
+        claimed = query(functools.partial(shared.claim, view))
+        if claimed is None:
             launches.heartbeat.run(asyncio.sleep(_POLL_BLOCKS_EVERY_S))
             continue
-        for step in block.steps:
+        for step in claimed.steps:
             _measure_step(step, launches, recorder)
-        query(functools.partial(finish_own, block.number))
-        counted.add(block.number)
+        query(functools.partial(finish_own, claimed.number))
+        counted.add(claimed.number)
         has_measured = True
 
 
@@ -123,8 +124,8 @@ def run_job(
     drains: Callable[[], bool] = _never,
 ) -> UserError | None:
     """Work on a claimed job until it has ended, was cancelled, or must be given back; none of these is raised. Returns
-    the reason if the job was given back because of this host (`UserError.is_of_host`), or because runs that other hosts
-    measured cannot be had now (StoreAway).
+    the reason if the job was given back because of this host (`UserError.is_of_host`), because it is not like the hosts
+    that measured the job so far (UnlikeHost), or because runs of other hosts cannot be had now (StoreAway).
 
     Runs that have a bundle are not repeated, so it may be interrupted anywhere, even by kill -9. A job is also given
     back after the block during which this worker began to drain, and a spread one after a block for which `needed_for`
@@ -137,12 +138,11 @@ def run_job(
         heartbeat.watch(functools.partial(_progress, settings, job, status))
         measure = _measure_steps
         if job.study.spread:
-            shared = SharedBlocks(settings, database, job, worker, is_dead=is_dead)
+            shared = SharedBlocks(settings, database, job, worker, is_dead=is_dead, is_own=True, check=heartbeat.check)
             finish_own = functools.partial(_finish_block, settings, database, job, worker=worker)
             measure = functools.partial(_measure_shared, shared, finish_own, needed_for)
             drains = _never  # `needed_for` says so: a worker holds a block to its end
-        with named_os_errors("fetching runs of other hosts"):
-            heartbeat.query(functools.partial(fetch_job, settings, database, job.job_id))
+        _fetch_runs(settings, database, job, heartbeat)
         state, error = _measure_study(settings, job, heartbeat, status, measure, kept=kept, drains=drains)
     except CancelledError:
         state, error = "cancelled", None
@@ -160,7 +160,7 @@ def run_job(
         _retry_until(functools.partial(back, "lost the database"), settings.lease_s)
         return None
     except UserError as refused:
-        if refused.is_of_host or isinstance(refused, StoreAway):
+        if refused.is_of_host or isinstance(refused, (StoreAway, UnlikeHost)):
             logger.warning("job %s is given back: %s", job.job_id, refused, exc_info=refused)
             _retry_until(functools.partial(back, f"cannot measure it: {refused}"), settings.lease_s)
             return refused
@@ -174,6 +174,14 @@ def run_job(
     end = functools.partial(_finish, settings, database, job, worker, state, error=error, progress=progress)
     _retry_until(end, settings.lease_s)
     return None
+
+
+def _fetch_runs(settings: Settings, database: sa.Engine, job: Job, heartbeat: Heartbeat) -> None:
+    """Fetch runs of other hosts before going on; of a job over hosts its blocks are fetched when they are needed."""
+    if job.over_hosts:
+        return
+    with named_os_errors("fetching runs of other hosts"):
+        heartbeat.query(functools.partial(fetch_job, settings, database, job.job_id))
 
 
 def _progress(settings: Settings, job: Job, status: JobStatus) -> Progress:

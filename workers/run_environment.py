@@ -14,9 +14,11 @@ import psutil
 
 from host.settings import Settings
 from jobs.datasets.listing import dataset_digest
+from jobs.engines.capabilities import capabilities
 from jobs.engines.hardware import hardware_name, processors
 from jobs.engines.models import local_folder, model_path
-from jobs.engines.profiles import whole_environment
+from jobs.engines.profiles import installed_profile, profile_environment, whole_environment
+from jobs.fleet.blocks import Likeness
 from lab.metrics.records import Circumstances
 from lab.study import Arm, Study
 from lab.study.cell_ids import Contents
@@ -139,6 +141,34 @@ def study_contents(settings: Settings, study: Study, check: Callable[[], None]) 
         models={name: weights_digest(settings.models_dir, cache, name, check) for name in sorted(models)},
         datasets={workload.name: dataset_digest(settings, workload) for workload in study.workloads},
     )
+
+
+def likeness_here(settings: Settings, study: Study, check: Callable[[], None]) -> Likeness | None:
+    """Return what hosts that share this study must have in common, as this one has it: hardware, versions of engines,
+    weights (of a hub name, the commit in this host's cache) and datasets. None if something of it is unknown.
+
+    Raises as `study_contents`, and UserError for an engine that is not installed.
+    """
+    versions = {arm.engine: capabilities(settings, arm.engine).version for arm in study.arms}
+    contents = study_contents(settings, study, check)
+    weights = dict(contents.models)
+    for arm in study.arms:
+        profile = installed_profile(settings, arm.engine)
+        own = profile_environment(settings, profile, study, arm)
+        variables = whole_environment(settings.engines_dir, profile, own)
+        draft, flags = arm.speculation, study.engine_flags | arm.flags
+        wanted = {study.target: flags.get("revision")}
+        if draft is not None and draft.model is not None:
+            wanted[draft.model] = draft.options.get("revision")
+        for model, revision in wanted.items():
+            weights[model] = weights[model] or hub_revision(settings.models_dir, model, variables, revision)
+    named: dict[str, str | None] = {"hardware": hardware_name()}
+    named |= {f"engine {name}": version for name, version in versions.items()}
+    named |= {f"weights of {name}": digest for name, digest in weights.items()}
+    for workload in study.workloads:  # prompts without a digest are generated, the same everywhere
+        named[f"dataset of {workload.name}"] = contents.datasets.get(workload.name) or workload.dataset
+    known = {name: value for name, value in named.items() if value is not None}
+    return known if len(known) == len(named) else None
 
 
 def weights_digest(models_dir: Path, cache: Path, model: str, check: Callable[[], None]) -> str | None:

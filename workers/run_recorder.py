@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import logging
 import os
+import platform
 import tempfile
 import time
 from collections import defaultdict
@@ -149,10 +151,12 @@ def lost_bundles(bundles: Path, lease: int | None) -> Path:
     return bundles.with_name(f"{bundles.name}-lost") / f"lease-{lease}"
 
 
-def bundle_of(bundles: Path, job: Job, run: PlannedRun) -> Path | None:
-    """Return the run's bundle of this attempt, or a completed one of an earlier attempt that counts; else None."""
+def bundle_of(bundles: Path, job: Job, run: PlannedRun, host: str | None = None) -> Path | None:
+    """Return the run's bundle of this attempt, or a completed one of an earlier attempt that counts; else None. Of a
+    job that is spread over hosts only those of this host, or of the one that measured the block: a block is on one.
+    """
     for number in range(job.attempt, job.reuse_from_attempt - 1, -1):
-        folder = bundle_folder(bundles, job.job_id, _run_id(job, run, number))
+        folder = bundle_folder(bundles, job.job_id, _run_id(job, run, number, host))
         if folder.exists():
             give_up_s = time.monotonic() + _FILES_COME_WITHIN_S
             while not is_whole(folder) and time.monotonic() < give_up_s:  # another host may be writing it
@@ -162,8 +166,12 @@ def bundle_of(bundles: Path, job: Job, run: PlannedRun) -> Path | None:
     return None
 
 
-def _run_id(job: Job, run: PlannedRun, tries: int) -> str:
-    return f"{run.key(job.job_id)}-{tries}"
+def _run_id(job: Job, run: PlannedRun, tries: int, host: str | None = None) -> str:
+    """Return the run's id. A host that takes over another's block measures it anew, beside what that one measured."""
+    run_id = f"{run.key(job.job_id)}-{tries}"
+    if not job.over_hosts:
+        return run_id
+    return f"{run_id}-{hashlib.sha256((host or platform.node()).encode()).hexdigest()[:8]}"
 
 
 @dataclass
@@ -177,9 +185,11 @@ class Recorder:
     contents: Contents
     first_error: str | None = None
 
-    def is_done(self, run: PlannedRun) -> bool:
-        """Return whether the run has a bundle that counts; count it in the job's status if so."""
-        folder = bundle_of(self.settings.bundles, self.job, run)
+    def is_done(self, run: PlannedRun, host: str | None = None) -> bool:
+        """Return whether the run has a bundle that counts, of a block on this `host`, by default on ours; count it in
+        the job's status if so.
+        """
+        folder = bundle_of(self.settings.bundles, self.job, run, host)
         if folder is not None:
             self.status.finished(run, failed=_has_failed(folder))
         return folder is not None

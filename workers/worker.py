@@ -28,12 +28,14 @@ from jobs.engines.hardware import all_gpus, gpus_now, hardware_name, nvidia_gpus
 from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import Profile, installed_profiles
 from jobs.fleet import hosts
-from jobs.fleet.blocks import shared_jobs
+from jobs.fleet.blocks import UnlikeHost, shared_jobs
 from jobs.fleet.broker import queue_of
 from jobs.fleet.leases import LeaseLost, another_waits, claim, finish, requeue_expired
+from jobs.fleet.needs import unmet
 from jobs.fleet.worker_registry import (
     PRESENCE_EVERY_S,
     asked_to_drain,
+    has_hardware,
     record_kept,
     record_presence,
     record_queue,
@@ -69,8 +71,8 @@ _REST_S = 60.0
 _PASSED_OVER_S = 600.0
 #: Grace of engines that it keeps when it ends.
 _LAST_GRACE_S = 0.5
-#: Pause before a job is taken again whose runs other hosts have yet to upload.
-_LATE_AGAIN_AFTER_S = 30.0
+#: Pauses before a job is taken again whose runs other hosts have yet to upload, or measured with something else.
+_LATE_AGAIN_AFTER_S, _UNLIKE_AGAIN_AFTER_S = 30.0, 600.0
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Worker:
         self._fault: str | None = None  # of this host, because of which a job was put back
         self._rests_until_s = 0.0  # after that, time.monotonic
         self._put_back: dict[str, float] = {}  # jobs with which this host had a fault, until when they come last
-        self._late: dict[str, float] = {}  # jobs whose runs cannot be fetched yet, until when they are not taken
+        self._late: dict[str, float] = {}  # jobs that this host cannot go on with now, until when they are not taken
         self._present_s = 0.0  # when that was last recorded, time.monotonic
         self._is_first = False  # of the present workers, then: it puts lost jobs back at every poll, others more rarely
         self._set_aside: set[str] = set()  # ids of queued jobs that this worker cannot read
@@ -293,17 +295,24 @@ class Worker:
         return "makes room for another study"
 
     def _help(self) -> bool:
-        """Measure a block of a job that another worker of this host shares. Return False if there is none."""
+        """Measure a block of a job that another worker shares, of this host or of one like it. Return False if there is
+        none.
+        """
         for job in shared_jobs(self._database, self._name):
             if (job.job_id, job.attempt) in self._not_helped or (job.study.starts_engines and self._waits_for):
                 continue
             if not all(arm.engine in self._profiles for arm in job.study.arms):
                 continue
+            if not has_hardware(self._hardware, job.study.hardware) or unmet(job.needs, self._engines):
+                continue  # it was claimed elsewhere, on hosts that are unlike in what is known without reading weights
             try:
                 if self._help_with(job):
                     return True
             except DATABASE_ERRORS:
                 raise
+            except UnlikeHost as unlike:
+                logger.info("job %s is not helped: %s", job.job_id, unlike)
+                self._not_helped.add((job.job_id, job.attempt))
             except Exception:
                 logger.exception("job %s cannot be helped", job.job_id)
                 self._not_helped.add((job.job_id, job.attempt))
@@ -313,7 +322,9 @@ class Worker:
         """Measure a block if one is free. The bundles read for the last such job are cached."""
         shared = self._last_shared
         if shared is None or (shared.job.job_id, shared.job.attempt) != (job.job_id, job.attempt):
-            shared = SharedBlocks(self._settings, self._database, job, self._name, is_dead=is_dead)
+            shared = SharedBlocks(
+                self._settings, self._database, job, self._name, is_dead=is_dead, check=self._refuse_when_stopping
+            )
             self._last_shared = shared
         block = shared.claim(shared.view())
         if block is None:
@@ -323,6 +334,11 @@ class Worker:
             if not help_job(self._settings, self._database, job, self._name, heartbeat, kept=self._kept, block=block):
                 self._not_helped.add((job.job_id, job.attempt))
         return True
+
+    def _refuse_when_stopping(self) -> None:
+        """Raise WorkerStops if this worker is to end before it begins something: weights are read for minutes."""
+        if self._stopping.is_set() or self._draining.is_set():
+            raise WorkerStops("this worker is shutting down")
 
     @contextlib.contextmanager
     def _holding(self, job: Job, *, helps: bool = False) -> Iterator[Heartbeat]:
@@ -378,8 +394,9 @@ class Worker:
 
     def _count(self, job: Job, why_back: Exception | None) -> None:
         """Count a job that has ended here or, with the fault of this host, was put back."""
-        if isinstance(why_back, StoreAway):  # says nothing about this host: it can measure other studies
-            self._late[job.job_id] = time.monotonic() + _LATE_AGAIN_AFTER_S
+        if isinstance(why_back, (StoreAway, UnlikeHost)):  # says nothing about this host: it can measure other studies
+            pause_s = _LATE_AGAIN_AFTER_S if isinstance(why_back, StoreAway) else _UNLIKE_AGAIN_AFTER_S
+            self._late[job.job_id] = time.monotonic() + pause_s
             return
         self._fault = None if why_back is None else str(why_back)
         if self._fault is None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 import sqlalchemy as sa
 
 from jobs.fleet.needs import Versions, with_versions, without_versions
-from jobs.table import SET_ASIDE, Job, Progress, State, UnreadableJobError, add_event, job_from_row
+from jobs.table import ACTIVE, SET_ASIDE, Job, Progress, State, UnreadableJobError, add_event, job_from_row
 from jobs.turns import queued_in_turn
 from lab.errors import DrafthouseError, UserError
 from warehouse.app_db.clock import clock_behind_s, database_now, database_now_s
@@ -61,10 +61,11 @@ def claim(
     """
     passed_over = set() if set_aside is None else set_aside
     with engine.begin() as connection:
-        beside, shared = _running_beside(connection, worker), _shared_beside(connection, worker)
-        if any(_is_alone(study_json, has_gpus=has_gpus) for study_json in beside):
-            return None
+        beside = _at_work_on_host(connection, worker)
+        alone = {job_id for job_id, study_json in beside.items() if _is_alone(study_json, has_gpus=has_gpus)}
         for job_id in queued_in_turn(connection, hardware, passed_over | set(except_jobs), engines):
+            if alone - {job_id}:
+                return None
             if (row := _locked(connection, job_id)) is None:
                 continue  # another worker has just taken it
             try:
@@ -76,7 +77,7 @@ def claim(
                 continue
             if job.study.starts_engines and not starts_engines:
                 continue
-            if (beside or shared - {job_id}) and _is_alone(row["study_json"], has_gpus=has_gpus):
+            if beside.keys() - {job_id} and _is_alone(row["study_json"], has_gpus=has_gpus):
                 return None
             return _taken(connection, job, worker, lease_s, {} if engines is None else engines)
     return None
@@ -86,7 +87,7 @@ def _taken(connection: sa.Connection, job: Job, worker: str, lease_s: float, eng
     """Give the job to the worker, under a lease with a number of its own. Return the claimed job."""
     behind_s = clock_behind_s(connection)
     values: dict[str, object] = {"state": "running", "worker": worker, "lease": jobs.c.lease + 1}
-    values["host"] = worker.partition("/")[0]
+    values["host"] = host_of(worker)
     values |= {"lease_expires_at": database_now_s() + lease_s, "clock_behind_s": behind_s}
     values["needs"] = with_versions(job.needs, engines)
     values["started_at"] = sa.func.coalesce(jobs.c.started_at, database_now(connection))
@@ -97,17 +98,39 @@ def _taken(connection: sa.Connection, job: Job, worker: str, lease_s: float, eng
     return job_from_row(row)
 
 
-def _running_beside(connection: sa.Connection, worker: str) -> Sequence[str]:
-    """Return the studies that run on the worker's host, whose name is the first part of its own.
+def host_of(worker: str) -> str:
+    """Return the host of a worker: the first part of its name."""
+    return worker.partition("/")[0]
+
+
+def has_room(connection: sa.Connection, worker: str, job: Job, *, has_gpus: bool) -> bool:
+    """Return whether the worker's host may measure a part of the job: neither it nor anything there is to be alone."""
+    beside = _at_work_on_host(connection, worker)
+    others = [study_json for job_id, study_json in beside.items() if job_id != job.job_id]
+    is_lone = _alone_or_default(job.study.alone, has_gpus=has_gpus)
+    return not others or not (is_lone or any(_is_alone(other, has_gpus=has_gpus) for other in others))
+
+
+def _at_work_on_host(connection: sa.Connection, worker: str) -> dict[str, str]:
+    """Return the studies that are measured on the worker's host by their jobs: those that its workers have, and those
+    of which they hold blocks, also while such a job waits for a worker of its own.
 
     Until the transaction ends nobody else claims for this host: on SQLite the transaction is the only writer anyway.
     """
-    host = worker.partition("/")[0]
+    host = host_of(worker)
     if connection.dialect.name == "postgresql":
         number = zlib.crc32(host.encode())
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CLAIMS_OF_A_HOST + number)))
-    is_here = (jobs.c.worker == host) | jobs.c.worker.startswith(f"{host}/", autoescape=True)
-    return connection.scalars(sa.select(jobs.c.study_json).where(jobs.c.state == "running", is_here)).all()
+
+    def is_here(column: sa.Column[str]) -> sa.ColumnElement[bool]:
+        return (column == host) | column.startswith(f"{host}/", autoescape=True)
+
+    studies = sa.select(jobs.c.job_id, jobs.c.study_json)
+    own = connection.execute(studies.where(jobs.c.state == "running", is_here(jobs.c.worker)))
+    held = studies.join(job_blocks, jobs.c.job_id == job_blocks.c.job_id).where(is_here(job_blocks.c.worker))
+    held = held.where(jobs.c.state.in_(ACTIVE), jobs.c.tries == job_blocks.c.attempt, ~job_blocks.c.is_done)
+    helped = connection.execute(held.where(job_blocks.c.lease_expires_at > database_now_s()))
+    return {row.job_id: row.study_json for row in (*own, *helped)}
 
 
 def _is_alone(study_json: str, *, has_gpus: bool) -> bool:
@@ -121,15 +144,6 @@ def _is_alone(study_json: str, *, has_gpus: bool) -> bool:
 
 def _alone_or_default(alone: object, *, has_gpus: bool) -> bool:
     return not has_gpus if alone is None else bool(alone)
-
-
-def _shared_beside(connection: sa.Connection, worker: str) -> set[str]:
-    """Return the jobs whose blocks workers of this host hold, including jobs that wait for a worker of their own."""
-    held = sa.select(job_blocks.c.job_id, job_blocks.c.worker).join(jobs, jobs.c.job_id == job_blocks.c.job_id)
-    held = held.where(jobs.c.state == "queued", jobs.c.tries == job_blocks.c.attempt, ~job_blocks.c.is_done)
-    rows = connection.execute(held.where(job_blocks.c.lease_expires_at > database_now_s())).all()
-    host = worker.partition("/")[0]
-    return {row.job_id for row in rows if row.worker.partition("/")[0] == host}
 
 
 def _locked(connection: sa.Connection, job_id: str) -> sa.RowMapping | None:

@@ -162,11 +162,15 @@ class Study(Frozen):
         description="A host that is divided into slots measures several studies side by side. Alone waits until "
         "nothing else is measured there; so does a host without GPUs if nothing is chosen.",
     )
-    spread: Annotated[bool, Input(choices={False: "one slot", True: "all slots of a host"})] = Field(
+    spread: Annotated[
+        bool | Literal["hosts"],
+        Input(choices={False: "one slot", True: "all slots of a host", "hosts": "all slots of hosts that are alike"}),
+    ] = Field(
         default=False,
         title="Measured on",
-        description="The workers of a host share the study: each takes the next repeat of all arms, so that what is "
-        "compared was measured on one slot. Not for a tuning or a search for a capacity.",
+        description="The workers of a host, or of hosts with the same hardware, engines and weights, share the "
+        "study: each takes the next repeat of all arms, so that what is compared was measured on one slot. Not for a "
+        "tuning or a search for a capacity.",
     )
     hardware: Annotated[Name | None, Input("any")] = Field(
         default=None, title="Hardware", description="Part of a worker's hardware name, like H200; empty: any worker"
@@ -195,6 +199,8 @@ class Study(Frozen):
         if self.spread and not (self.runs_are_planned or self.until_decided):
             what = "a search for a capacity" if self.tune is None else "a tuning"
             yield f"spread: each step of {what} follows from the one before it: remove spread"
+        if self.over_hosts and any(arm.server is not None for arm in self.arms):
+            yield 'spread: loads from several hosts would meet at a running server: remove spread = "hosts"'
         for field in ("arms", "workloads", "loads"):
             names = [part.name for part in getattr(self, field)]
             if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -250,6 +256,11 @@ class Study(Frozen):
         """Return whether the number of its runs is known beforehand; else earlier runs decide what is measured next."""
         searches = any(load.find is not None for load in self.loads)
         return not (self.until_decided or self.tune is not None or searches)
+
+    @property
+    def over_hosts(self) -> bool:
+        """Return whether workers of several hosts share it."""
+        return self.spread == "hosts"
 
     @property
     def until_decided(self) -> bool:

@@ -94,14 +94,14 @@ def test_what_a_block_holds_is_decided_once_also_for_later_attempts(home: Home) 
     again = leases.claim(home.database, OWN, 30.0)
     assert again is not None
     assert blocks.handed_out(home.database, again) == [
-        blocks.Block("a", is_done=False),
-        blocks.Block("b", is_done=False),
+        blocks.Block("a", is_done=False, host="host"),
+        blocks.Block("b", is_done=False, host="host"),
     ]
     assert take(again, "a", "b") == 0
     blocks.finish_block(home.database, again, 0, OWN)
     assert blocks.handed_out(home.database, again) == [
-        blocks.Block("a", is_done=True),
-        blocks.Block("b", is_done=False),
+        blocks.Block("a", is_done=True, host="host"),
+        blocks.Block("b", is_done=False, host="host"),
     ]
 
 
@@ -112,6 +112,79 @@ def test_only_workers_of_its_host_share_a_spread_job(home: Home) -> None:
     found = {worker: [each.job_id for each in blocks.shared_jobs(home.database, worker)] for worker in (OWN, HELPER)}
     assert found == {OWN: [], HELPER: [job.job_id]}
     assert blocks.shared_jobs(home.database, "elsewhere/1") == []
+
+
+LIKE = {"hardware": "NVIDIA H200", "engine vllm": "0.32.0"}
+FAR = "far/1"
+
+
+def over_hosts(home: Home, **changes: Any) -> Job:
+    """A running job of three blocks that hosts may share."""
+    home.submit(**{"spread": "hosts", "repeats": 3, "alone": False, **changes})
+    job = leases.claim(home.database, OWN, 30.0)
+    assert job is not None
+    return job
+
+
+def taken_by_like(home: Home, job: Job, worker: str, likeness: blocks.Likeness | None, lease_s: float = 30.0) -> Any:
+    """The number of the block, or why there is none."""
+    contents: list[str | None] = [None] * 3
+    parts: dict[str, Any] = {"contents": contents, "is_dead": lambda _: False, "likeness": likeness}
+    try:
+        return blocks.claim_block(home.database, job, worker, lease_s, **parts)
+    except blocks.UnlikeHost as unlike:
+        return str(unlike)
+
+
+def test_other_hosts_take_blocks_once_the_jobs_own_host_has_begun(home: Home) -> None:
+    job = over_hosts(home)
+    assert [each.job_id for each in blocks.shared_jobs(home.database, FAR)] == [job.job_id]
+    assert taken_by_like(home, job, FAR, LIKE) is None
+    assert [taken_by_like(home, job, worker, LIKE) for worker in (OWN, FAR, FAR, FAR)] == [0, 1, 2, None]
+    assert [block.host for block in blocks.handed_out(home.database, job)] == ["host", "far", "far"]
+    assert home.event_kinds(job.job_id) == ["submitted", "claimed", "helps"]
+
+
+@pytest.mark.parametrize(
+    ("likeness", "why"),
+    [
+        ({**LIKE, "hardware": "NVIDIA A100"}, "far is not like host: hardware NVIDIA A100 instead of NVIDIA H200"),
+        ({**LIKE, "engine vllm": "0.33.0"}, "far is not like host: engine vllm 0.33.0 instead of 0.32.0"),
+        ({**LIKE, "weights of m": "f00"}, "far is not like host: weights of m f00 instead of None"),
+        (None, "far or host does not know what it measures with"),
+    ],
+)
+def test_no_block_goes_to_a_host_with_something_else(home: Home, likeness: blocks.Likeness | None, why: str) -> None:
+    job = over_hosts(home)
+    assert taken_by_like(home, job, OWN, LIKE) == 0
+    assert taken_by_like(home, job, FAR, likeness) == why
+    blocks.finish_block(home.database, job, 0, OWN)
+    leases.release(home.database, job.job_id, OWN)
+    moved = leases.claim(home.database, FAR, 30.0)  # also if the job itself goes there
+    assert moved is not None
+    assert taken_by_like(home, moved, FAR, likeness) == why
+
+
+def test_a_half_measured_block_of_a_lost_host_binds_nobody(home: Home) -> None:
+    job = over_hosts(home)
+    assert taken_by_like(home, job, OWN, LIKE, lease_s=-1.0) == 0
+    leases.release(home.database, job.job_id, OWN)
+    moved = leases.claim(home.database, FAR, 30.0)
+    assert moved is not None
+    assert taken_by_like(home, moved, FAR, {"hardware": "another"}) == 0
+    assert "is not like" in taken_by_like(home, moved, OWN, LIKE)
+
+
+def test_a_host_does_not_help_beside_what_is_measured_alone(home: Home) -> None:
+    job = over_hosts(home)
+    assert taken_by_like(home, job, OWN, LIKE) == 0
+    alone = home.submit(alone=True)
+    assert leases.claim(home.database, "far/2", 30.0) is not None
+    assert taken_by_like(home, job, FAR, LIKE) is None
+    leases.finish(home.database, alone, "far/2", "done")
+    assert taken_by_like(home, job, FAR, LIKE) == 1
+    home.submit(alone=True)
+    assert leases.claim(home.database, "far/2", 30.0) is None  # it waits for the block
 
 
 def another_waits(home: Home, job: Job, **changes: Any) -> bool:

@@ -97,11 +97,11 @@ def test_judging_again_adds_verdicts_that_are_shown_when_they_are_chosen(
     page = open_page("compare", job=job_id)
     (judged,) = [box for box in page.selectbox if box.label == "Judged"]
     assert [option.partition(",")[0] for option in judged.options] == ["when the study ended", "judged again"]
-    assert "when the study ended (analysis 1)" in words(page)
+    assert "when the study ended (analysis 2)" in words(page)
     judged.set_value(judged.options[1]).run()
-    assert "when it was judged again (analysis 1)" in words(page)
+    assert "when it was judged again (analysis 2)" in words(page)
     answer = new_home(settings.home).ask("compare", job_id)
-    assert "when the study ended (analysis 1)" in answer.stdout
+    assert "when the study ended (analysis 2)" in answer.stdout
     assert "other verdicts: judged again, " in answer.stdout
 
 

@@ -20,7 +20,7 @@ from access import accounts
 from cli.verbs.operate import worker as worker_verb
 from host.settings import Settings
 from jobs import queue
-from jobs.fleet import leases
+from jobs.fleet import blocks, leases
 from jobs.fleet.enrolment import Way, enroll, revoke
 from jobs.table import FINISHED
 from lab.errors import SettingsError, UserError
@@ -212,7 +212,7 @@ _ANOTHERS_JOB = "(SELECT job_id FROM job_events LIMIT 1)"
         "INSERT INTO jobs (job_id) VALUES ('mine')",
         "DELETE FROM jobs",
         f"INSERT INTO job_events (job_id, at, kind, detail) VALUES ({_ANOTHERS_JOB}, now(), 'done', '')",
-        f"INSERT INTO job_blocks VALUES ({_ANOTHERS_JOB}, 0, 0, '{HERE}/1/x/2', 0, true, NULL)",
+        f"INSERT INTO job_blocks VALUES ({_ANOTHERS_JOB}, 0, 0, '{HERE}/1/x/2', 0, true, NULL, NULL)",
         _ITS_WORKER.replace("/1/", "/3/"),
         "INSERT INTO hosts VALUES ('another', 3, 'spoilt', now())",
         f"INSERT INTO stored_objects VALUES ('any/run', 'any', 99, 'forged', '{HERE}', now())",
@@ -280,6 +280,42 @@ def test_a_host_records_bundles_of_jobs_that_it_had(lab: Home) -> None:
             stored_objects.record(engine, f"{others}/forged", "a digest")
     rows = [(row.path, row.serial) for row in stored_objects.newer_than(lab.database, 0)]
     assert rows == [(f"{others}/run", 1), (f"{own}/first", 2), (f"{own}/second", 3)]
+
+
+def test_a_host_takes_free_blocks_of_studies_over_hosts_and_no_others(lab: Home) -> None:
+    shared, closed = (lab.submit(**SMALL, repeats=3, alone=False, spread=spread) for spread in ("hosts", True))
+    me, its = f"{HERE}/1/x/2", f"{THERE}/1/x/2"
+    for worker in (its, f"{THERE}/3/x/4"):
+        assert leases.claim(lab.database, worker, 3600.0) is not None
+    with signed_in(keys(lab.settings, HERE)["database_url"]) as engine:
+        (job,) = blocks.shared_jobs(engine, me)
+        assert job.job_id == shared
+        parts: dict[str, Any] = {"contents": [None] * 3, "is_dead": lambda _: False, "likeness": {"hardware": "H200"}}
+        assert blocks.claim_block(lab.database, job, its, 3600.0, **parts) == 0
+        assert blocks.claim_block(lab.database, job, its, -1.0, **parts) == 1
+        assert [blocks.claim_block(engine, job, me, 30.0, **parts) for _ in range(3)] == [1, 2, None]
+        assert blocks.helping(engine, job, me, 30.0)
+        stored_objects.announce(engine, [f"{shared}/run"])
+        stored_objects.record(engine, f"{shared}/run", "a digest")
+        blocks.finish_block(engine, job, 1, me)
+        with engine.begin() as connection:
+            changed = [
+                connection.execute(sa.text(text)).rowcount
+                for text in (
+                    f"UPDATE jobs SET state = 'queued', worker = NULL, host = '{HERE}' WHERE state = 'running'",
+                    f"UPDATE jobs SET worker = '{me}', host = '{HERE}' WHERE state = 'running'",
+                    f"UPDATE job_blocks SET worker = '{me}' WHERE worker <> '{me}'",
+                )
+            ]
+        assert changed == [0, 0, 0]
+        with pytest.raises(sa.exc.ProgrammingError, match="row-level security"), engine.begin() as connection:
+            connection.execute(
+                sa.text(f"INSERT INTO job_blocks VALUES ('{closed}', 0, 0, '{me}', 0, false, NULL, NULL)")
+            )
+        leases.finish(lab.database, shared, its, "cancelled")
+        with pytest.raises(leases.LeaseLost, match="has ended"):
+            blocks.helping(engine, job, me, 30.0)
+        stored_objects.record(engine, f"{shared}/late", "a digest")  # what it had measured by then
 
 
 def test_turns_count_jobs_that_run_elsewhere(lab: Home) -> None:

@@ -7,7 +7,7 @@ import platform
 import pytest
 
 from jobs.fleet.blocks import finish_block
-from jobs.fleet.leases import claim
+from jobs.fleet.leases import claim, release
 from tests.workers.homes import Home
 from workers.run_recorder import announced_as
 from workers.shared_blocks import SharedBlocks
@@ -18,22 +18,21 @@ OTHER = f"{platform.node()}/1/elsewhere/0.00"
 SMALL = {"arms": [{"name": "plain", "baseline": True}, {"name": "other", "flags": {"token_s": 0.002}}], "alone": False}
 
 
-def test_a_shared_job_whose_bundles_are_gone_ends_no_worker_that_helps(
-    home: Home, caplog: pytest.LogCaptureFixture
-) -> None:
-    shared_id = home.submit(**SMALL, repeats="until decided", budget="2 min", spread=True)
+def test_a_block_whose_bundles_do_not_come_is_measured_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared_id = home.submit(**SMALL, repeats=2, spread=True)
     shared = claim(home.database, OTHER, lease_s=600.0)
     assert shared is not None
-    blocks = SharedBlocks(home.settings, home.database, shared, OTHER, is_dead=lambda _worker: False)
+    its = {"is_dead": lambda _worker: False, "is_own": True}
+    blocks = SharedBlocks(home.settings, home.database, shared, OTHER, **its)
     block = blocks.claim(blocks.view())
     assert block is not None
     finish_block(home.database, shared, block.number, OTHER)
-    next_id = home.submit(**SMALL)
+    assert (blocks.view().done, [each.is_done for each in blocks.view().blocks]) == (frozenset(), [True])
+    monkeypatch.setattr("workers.shared_blocks._AWAITED_FOR_S", -1.0)
+    release(home.database, shared_id, OTHER)
     Worker(home.settings).work()
-    assert home.job(next_id).state == "done"
-    assert home.job(shared_id).state == "running"
-    assert "cannot be helped" in caplog.text
-    assert "has no bundle" in caplog.text
+    assert home.job(shared_id).state == "done"
+    assert len(home.runs()) == 8
 
 
 def test_what_is_raised_around_a_job_fails_that_job_alone(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

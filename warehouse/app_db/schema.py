@@ -80,6 +80,7 @@ jobs = sa.Table(
     sa.Column("lease", sa.Integer, nullable=False, server_default="0"),  # how often it was claimed: the lease's number
     sa.Column("clock_behind_s", sa.Double),  # the database's time minus its worker's, at the last claim
     sa.Column("host", sa.Text),  # that claimed it last, by which PostgreSQL decides what a host may see and change
+    sa.Column("over_hosts", sa.Boolean, nullable=False, server_default=sa.false()),  # other hosts may take its blocks
     sa.Index("ix_jobs_state_submitted_at_job_id", "state", "submitted_at", "job_id"),
     # A list of jobs is filtered in this index alone: rows are wide.
     sa.Index("ix_jobs_listed", "submitted_at", "job_id", "state", "name", "submitted_by"),
@@ -129,6 +130,9 @@ job_blocks = sa.Table(
     sa.Column("lease_expires_at", sa.Double, nullable=False),  # seconds since 1970 UTC
     sa.Column("is_done", sa.Boolean, nullable=False),
     sa.Column("content", sa.Text),  # what it measures, where its number does not say it: see lab.schedule.schedule
+    sa.Column(
+        "likeness", sa.Text
+    ),  # what hosts that share the job have in common: see jobs.fleet.blocks; null: unknown
 )
 
 workers = sa.Table(

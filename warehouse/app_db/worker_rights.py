@@ -34,9 +34,13 @@ _IS_MINE_OR_A_SLOT = f"regexp_replace(host, '^slot [0-9]+ of ', '') = {_HOST}"
 _MY_WORKER = f"starts_with(worker, {_HOST} || '/')"
 _OF_MY_JOB = f"EXISTS (SELECT FROM jobs j WHERE j.job_id = {{0}}.job_id AND j.host = {_HOST})"
 _OF_A_JOB_I_SEE = "EXISTS (SELECT FROM jobs j WHERE j.job_id = {0}.job_id)"
+#: A study that any host may help with. Who helps may take its free blocks; the job stays with the host that claimed it.
+_IS_SHARED = "state = 'running' AND over_hosts"
+_OF_A_SHARED_JOB = f"EXISTS (SELECT FROM jobs j WHERE j.job_id = {{0}}.job_id AND {_IS_SHARED})"
+_IS_A_FREE_BLOCK = f"NOT is_done AND lease_expires_at <= extract(epoch FROM clock_timestamp()) AND {_OF_A_SHARED_JOB}"
 #: Also of jobs that another host has by now: what was measured before may still be uploaded.
 _OF_A_JOB_I_HAD = (
-    "EXISTS (SELECT FROM job_events e WHERE e.job_id = {0}.job_id AND e.kind = 'claimed'"
+    "EXISTS (SELECT FROM job_events e WHERE e.job_id = {0}.job_id AND e.kind IN ('claimed', 'helps')"
     f" AND starts_with(e.detail, {_HOST} || '/'))"
 )
 _MY_BUNDLE = f"{_IS_MINE} AND starts_with(path, job_id || '/') AND {_OF_A_JOB_I_HAD}"
@@ -70,7 +74,7 @@ RIGHTS = (
             *("state", "worker", "host", "lease", "lease_expires_at", "clock_behind_s", "needs", "progress_json"),
             *("error", "started_at", "finished_at"),
         ),
-        sees=f"state = 'queued' OR {_IS_MINE}",
+        sees=f"state = 'queued' OR {_IS_MINE} OR ({_IS_SHARED})",
         changes=f"state = 'queued' OR (state = 'running' AND {_IS_MINE})",
         leaves=f"{_IS_MINE} AND (worker IS NULL OR {_MY_WORKER})",
     ),
@@ -78,10 +82,10 @@ RIGHTS = (
         job_blocks,
         reads=job_blocks.c.keys(),
         inserts=job_blocks.c.keys(),
-        updates=("worker", "lease_expires_at", "is_done"),
-        sees=f"{_MY_WORKER} OR {_OF_MY_JOB}",
-        adds=f"{_MY_WORKER} AND {_OF_MY_JOB}",
-        changes=f"{_MY_WORKER} OR {_OF_MY_JOB}",
+        updates=("worker", "lease_expires_at", "is_done", "likeness"),
+        sees=f"{_MY_WORKER} OR {_OF_MY_JOB} OR {_OF_A_SHARED_JOB}",
+        adds=f"{_MY_WORKER} AND ({_OF_MY_JOB} OR {_OF_A_SHARED_JOB})",
+        changes=f"{_MY_WORKER} OR {_OF_MY_JOB} OR ({_IS_A_FREE_BLOCK})",
         leaves=_MY_WORKER,
     ),
     Rights(
@@ -100,7 +104,8 @@ RIGHTS = (
         reads=job_events.c.keys(),
         inserts=("job_id", "at", "kind", "detail", "actor"),
         sees=f"starts_with(detail, {_HOST} || '/') OR {_OF_A_JOB_I_SEE}",
-        adds=f"actor IS NULL AND ({_OF_MY_JOB} OR (kind = 'set aside' AND {_OF_A_JOB_I_SEE}))",
+        adds=f"actor IS NULL AND ({_OF_MY_JOB} OR (kind = 'set aside' AND {_OF_A_JOB_I_SEE})"
+        f" OR (kind = 'helps' AND starts_with(detail, {_HOST} || '/') AND {_OF_A_SHARED_JOB}))",
     ),
     Rights(
         hosts,
@@ -118,7 +123,7 @@ RIGHTS = (
         reads=stored_objects.c.keys(),
         inserts=stored_objects.c.keys(),
         updates=("serial", "manifest_sha256", "host", "at"),
-        sees=_OF_A_JOB_I_HAD,
+        sees=f"{_OF_A_JOB_I_HAD} OR {_OF_A_SHARED_JOB}",
         adds=_MY_BUNDLE,
         changes=f"serial IS NULL AND {_OF_A_JOB_I_HAD}",
         leaves=_MY_BUNDLE,

@@ -45,13 +45,13 @@ _IMPORTED = """
 """
 _BLOCKS = """
     WITH cells AS (
-        SELECT job_id, repeat, arm, avg(ln(output_tok_per_s)) AS rate, count(*) AS cells,
+        SELECT job_id, repeat, coalesce(host, '') AS host, arm, avg(ln(output_tok_per_s)) AS rate, count(*) AS cells,
             CASE WHEN bool_and(num_drafts IS NOT NULL) AND sum(num_drafts) > 0
                 THEN ln(1 + sum(num_accepted_tokens) / sum(num_drafts)) END AS length
         FROM valid_latest_runs WHERE list_contains($1, job_id) AND output_tok_per_s > 0 GROUP BY ALL
     )
     SELECT job_id, repeat, mine.rate - base.rate AS speedup, mine.length AS acceptance_length
-    FROM cells AS mine JOIN cells AS base USING (job_id, repeat)
+    FROM cells AS mine JOIN cells AS base USING (job_id, repeat, host)
     WHERE mine.arm = $2 AND base.arm = $3 AND mine.cells = $4 AND base.cells = $4 ORDER BY ALL
 """
 

@@ -87,7 +87,7 @@ def _sentences(job: Job, reason: str) -> list[str]:
 
 def _as_dict(job: Job) -> dict[str, Any]:
     row = asdict(job)
-    for of_the_queue in ("needs", "lease", "clock_behind_s", "host"):  # the API has none of these either
+    for of_the_queue in ("needs", "lease", "clock_behind_s", "host", "over_hosts"):  # the API has none of these either
         del row[of_the_queue]
     row["study"] = job.study.model_dump(mode="json")
     row["progress"] = None if job.progress is None else job.progress.model_dump(mode="json")

@@ -53,7 +53,9 @@ def _slot_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
 
 
 def _host_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
-    """Say which repeats are across hosts, and which host differs; else that hosts are a factor of the study."""
+    """Say which repeats no host measured with all arms, and which host differs; else that hosts are a factor of the
+    study. Comparisons pair the runs of one host (`warehouse.queries.comparing.paired_runs.sample`).
+    """
     runs = [run for run in runs if _host_of(run.run)]
     counts = Counter(run.run.circumstances.host for run in runs)
     if len(counts) < 2:
@@ -63,10 +65,10 @@ def _host_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
     for run, *_ in runs:
         pairs[run.job_id, run.workload.name, run.load.name, run.repeat].append(run)
     of_arms = [pair for pair in pairs.values() if len({run.arm.name for run in pair}) > 1]
-    if across := [pair for pair in of_arms if len({_host_of(run) for run in pair}) > 1]:
+    if across := [pair for pair in of_arms if not _has_a_whole_host(pair)]:
         sentence = (
-            f"In {len(across)} of {len(of_arms)} repeats of a cell its arms were measured on different hosts "
-            f"({listed(sorted(counts))}): their ratios compare the hosts, too."
+            f"In {len(across)} of {len(of_arms)} repeats of a cell no host measured all arms "
+            f"({listed(sorted(counts))}): what was measured on different hosts is not compared."
         )
         found.append(Fired(sentence, run_ids=ids_of([run for pair in across for run in pair])))
     for kind in sorted({_kind(run)[1:] for run, *_ in runs}):
@@ -74,6 +76,14 @@ def _host_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
     named = listed([f"{host} ({count} runs)" for host, count in sorted(counts.items())])
     note = f"This study was measured on {len(counts)} hosts: {named}."
     return found or [Fired(note, "note", ids_of([run.run for run in runs]))]
+
+
+def _has_a_whole_host(runs: Sequence[RunRecord]) -> bool:
+    """Return whether one of the hosts measured every arm."""
+    arms_of: dict[str | None, set[str]] = defaultdict(set)
+    for run in runs:
+        arms_of[_host_of(run)].add(run.arm.name)
+    return set().union(*arms_of.values()) in arms_of.values()
 
 
 def _furthest(alike: Sequence[StudyRun], word: str, unit_of: _UnitOf[_Unit]) -> list[Fired]:
@@ -196,12 +206,13 @@ CHECKS = (
         severity="warning",
         looks_at=(*FIGURES, "circumstances", "arm", "workload", "load"),
         needs=("arm",),
-        threshold="a repeat of a cell whose arms were measured on several hosts; a host that differs from its like as "
-        "a slot may not (see slot_differs). A note where neither is so and there are several hosts",
-        why="A study that moved to another host between two arms compares the hosts with each other. One that moved "
-        "between two blocks is fair in its ratios, and mixes the hosts in its absolute figures.",
-        advice="Retry the repeats that are named with --all on one host (hardware), and drain workers before their "
-        "hosts stop: a drained study moves between blocks.",
+        threshold="a repeat of a cell in which no host measured all arms; a host that differs from its like as a slot "
+        "may not (see slot_differs). A note where neither is so and there are several hosts",
+        why="A ratio of two hosts would compare the hosts, so only runs of one host are compared: a study that moved "
+        "between two arms has fewer repeats. One that moved, or was spread, between blocks is fair in its ratios, and "
+        "mixes the hosts in its absolute figures.",
+        advice="Retry the study with --all on one host (hardware), and drain workers before their hosts stop: a "
+        "drained study moves between blocks.",
         rule=_host_differs,
     ),
 )

@@ -301,8 +301,8 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
         "host_differs",
         "warning",
         (
-            "In 2 of 4 repeats of a cell its arms were measured on different hosts (w1, w2): their ratios compare the "
-            "hosts, too."
+            "In 2 of 4 repeats of a cell no host measured all arms (w1, w2): what was measured on different hosts is "
+            "not compared."
         ),
         lambda: on_hosts(("w1", "w2"), ("w1", "w1"), ("w2", "w1"), ("w1", "w1")),
     ),

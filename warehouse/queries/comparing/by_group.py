@@ -50,7 +50,9 @@ class Group:
 _ROWS = """
     SELECT r.run_id, r.job_id, r.arm, coalesce(r.is_baseline, false) AS is_baseline, r.repeat, r.launch_index,
         r.taken_over_from, coalesce(r.until_decided, false) AS until_decided, r.workload_label AS workload,
-        r.concurrency, r.num_speculative_tokens,
+        r.concurrency,
+        CASE WHEN r.origin = 'measured' OR r.tool = 'drafthouse' THEN r.host END AS host,
+        r.num_speculative_tokens,
         g.turn, g.context_tokens, g.requests, g.num_drafts, g.num_accepted_tokens, g.acceptance_length,
         g."{metric}" AS number
     FROM request_groups AS g JOIN valid_latest_runs AS r USING (run_id)

@@ -15,7 +15,7 @@ from lab.comparison.samples import RunSample
 from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, CAPACITY, CAPACITY_CONCURRENCY, COST_AT_CAPACITY
 from warehouse.queries.comparing import paired_runs
-from warehouse.queries.comparing.paired_runs import ArmRuns, CellKey, launch_of
+from warehouse.queries.comparing.paired_runs import ArmRuns, CellKey, host_of, launch_of
 from warehouse.queries.prices import Prices, prices, unit_of_cost
 from warehouse.queries.rows import Row, dicts
 
@@ -25,12 +25,13 @@ _ROWS = """
     WITH trials AS (
         SELECT job_id, arm, workload, search AS pattern, repeat, min(run_id) AS run_id, any_value(study_id) AS study_id,
             any_value(launch_index) AS launch_index, any_value(taken_over_from) AS taken_over_from,
+            any_value(CASE WHEN origin = 'measured' OR tool = 'drafthouse' THEN host END) AS host,
             any_value(arm_id) AS arm_id,
             coalesce(any_value(hardware), 'unknown hardware') AS hardware, min(started_at)::DATE AS day
         FROM runs WHERE list_contains($1, job_id) AND search IS NOT NULL GROUP BY GROUPING SETS (
             (job_id, arm, workload, search, repeat), (job_id, arm, workload, search))
     )
-    SELECT c.*, t.run_id, t.launch_index, t.taken_over_from, t.arm_id, t.study_id, t.hardware, t.day
+    SELECT c.*, t.run_id, t.launch_index, t.taken_over_from, t.host, t.arm_id, t.study_id, t.hardware, t.day
     FROM capacities AS c JOIN trials AS t
         ON (c.job_id, c.arm, c.workload, c.pattern) = (t.job_id, t.arm, t.workload, t.pattern)
         AND c.repeat IS NOT DISTINCT FROM t.repeat
@@ -98,7 +99,7 @@ def arm_capacities(
 def _by_arm(rows: Sequence[Row], values: Sequence[float | None]) -> list[ArmRuns]:
     trials_of: dict[tuple[CellKey, str], list[tuple[Row, RunSample]]] = {}
     for row, value in zip(rows, values, strict=True):
-        block, launch = (row["job_id"], row["repeat"]), launch_of(row)
+        block, launch = (row["job_id"], row["repeat"], *host_of(row)), launch_of(row)
         # a repeat's 95 % interval is taken as that of a normal distribution of the logarithm, so that repeats that end
         # at the same number of requests at once do not make a ratio without a width
         log_variance = (math.log(row["high"] / row["low"]) / 3.92) ** 2 if row["low"] and row["high"] else 0.0

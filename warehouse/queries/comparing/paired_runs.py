@@ -146,8 +146,10 @@ def arm_runs(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -
 
 
 def sample(row: Row, *parts: object, requests: Requests | None = None, rounds: Array | None = None) -> RunSample:
-    """Return the run of a row, whose metric is `number`. `parts` tell runs of one repeat apart, which are not pairs."""
-    block = (row["job_id"], row["repeat"], *parts)
+    """Return the run of a row, whose metric is `number`. `parts` tell runs of one repeat apart, which are not pairs; so
+    does the host, where it is known: a ratio of two hosts would compare the hosts, too.
+    """
+    block = (row["job_id"], row["repeat"], *host_of(row), *parts)
     return RunSample(
         row["run_id"],
         row["arm"],
@@ -161,9 +163,17 @@ def sample(row: Row, *parts: object, requests: Requests | None = None, rounds: A
 
 
 def launch_of(row: Row) -> str | None:
-    """Return the launch that started the run's engines, as job_id/launch_index: an earlier study's, if it kept them."""
-    own = None if row["launch_index"] is None else f"{row['job_id']}/{row['launch_index']}"
-    return own and (row["taken_over_from"] or own)
+    """Return the launch that started the run's engines, as job_id/launch_index of a host: an earlier study's, if it
+    kept them.
+    """
+    if row["launch_index"] is None:
+        return None
+    return "/".join([row["taken_over_from"] or f"{row['job_id']}/{row['launch_index']}", *host_of(row)])
+
+
+def host_of(row: Row) -> tuple[str, ...]:
+    """Return the run's host, or nothing if it is unknown."""
+    return () if row["host"] is None else (row["host"],)
 
 
 @dataclass(frozen=True)
@@ -181,7 +191,7 @@ def earlier_repeats(
     ended before the first run of these jobs began. So nothing that is measured later changes what they are judged by.
     `until` is another end of the history.
 
-    Empty if it is unknown when that was. Only starts within a job: two jobs may differ by more than chance.
+    Empty if it is unknown when that was. Only starts within a job on one host: two may differ by more than chance.
     """
     rows = con.execute(_HISTORY.format(metric=known_metric(metric)), [list(jobs), until]).fetchall()
     return [Earlier(job_id, values) for job_id, values in rows]
@@ -250,7 +260,8 @@ _RUNS = """
             PARTITION BY origin, job_id, arm, workload, dataset, category, requested_output_tokens, pattern, concurrency
             ORDER BY repeat, started_at, run_id) END AS repeat,
         workload_label AS workload, pattern, concurrency, is_baseline, method, num_speculative_tokens, category,
-        closed_loop, arm_id, launch_index, taken_over_from, until_decided
+        closed_loop, arm_id, launch_index, taken_over_from, until_decided,
+        CASE WHEN origin = 'measured' OR tool = 'drafthouse' THEN host END AS host
     FROM valid_latest_runs WHERE list_contains(?, job_id) AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, started_at, run_id
 """
@@ -269,12 +280,12 @@ _HISTORY = """
         QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1
     ),
     launches AS (
-        SELECT job_id, coalesce(cell_id, cell_key) AS cell, launch_index,
+        SELECT job_id, coalesce(cell_id, cell_key) AS cell, launch_index, host,
             list_avg(list("{metric}" ORDER BY started_at, run_id)) AS number, max(started_at) AS started_at
         FROM earlier WHERE "{metric}" IS NOT NULL GROUP BY ALL
     )
-    SELECT job_id, list(number ORDER BY launch_index) FROM launches GROUP BY job_id, cell HAVING count(*) >= 2
-    ORDER BY max(started_at) DESC, job_id, cell LIMIT 200
+    SELECT job_id, list(number ORDER BY launch_index) FROM launches GROUP BY job_id, cell, host HAVING count(*) >= 2
+    ORDER BY max(started_at) DESC, job_id, cell, host LIMIT 200
 """
 #: DuckDB evaluates list_contains once per distinct run of a block of rows, but a join or IN for each row.
 _OUTPUTS = f"""

@@ -1,0 +1,154 @@
+"""A study that two hosts share: real workers that take each other for another host, with real engine processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import queue
+from jobs.fleet.blocks import handed_out
+from jobs.table import FINISHED
+from tests import processes
+from tests.workers.homes import REPOSITORY, Home, new_home, until, worker_environment
+from warehouse.ingest.service import ingest_all
+from warehouse.queries.comparing.comparisons import compare_study
+from warehouse.queries.connect import open_warehouse
+from workers.run_environment import likeness_here
+from workers.worker import Worker
+
+pytestmark = pytest.mark.engine
+
+#: Identical arms.
+STUDY: dict[str, Any] = {
+    "arms": [{"name": "plain", "baseline": True}, {"name": "other"}],
+    "loads": [{"max_concurrency": 2, "num_prompts": 6}],
+    "spread": "hosts",
+    "alone": False,
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path, migrated: Path) -> Iterator[Home]:
+    """Its engine says which version it is, before it starts."""
+    with new_home(tmp_path, migrated) as it:
+        file = it.settings.engines_file
+        versioned = 'version_command = ["echo", "1.2.3"]\n[vllm.environment]'
+        file.write_text(file.read_text().replace("[vllm.environment]", versioned))
+        yield it
+        until(lambda: not it.engine_processes(), "the engines of a killed worker are gone")
+
+
+@contextlib.contextmanager
+def worker_on(home: Home, host: str, slot: int) -> Iterator[processes.Started]:
+    """A worker on its own half of the processors, under another name for this machine."""
+    environment = worker_environment(home) | {"DRAFTHOUSE_SLOTS": "2", "DRAFTHOUSE_SLOT": str(slot)}
+    started = processes.start(
+        "tests.fleet.named",
+        host,
+        "tests.workers.unattended",
+        environment=environment,
+        folder=REPOSITORY,
+        output=home.folder / f"{host}.log",
+    )
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.wait()
+
+
+def end(home: Home, job_id: str) -> None:
+    until(lambda: home.job(job_id).state in FINISHED, "the study ends")
+    assert (home.job(job_id).state, home.job(job_id).error) == ("done", None)
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one slot")
+def test_identical_arms_on_two_hosts_one_half_as_fast_are_told_apart_by_nothing(home: Home) -> None:
+    flags = {"token_s": 0.008, "half_as_fast_on": max(os.sched_getaffinity(0))}
+    job_id = home.submit(**STUDY, repeats=6, engine_flags=flags)
+    with worker_on(home, "w1", 1), worker_on(home, "w2", 2):
+        end(home, job_id)
+    assert home.event_kinds(job_id) == ["submitted", "claimed", "helps", "done"]
+    progress = home.job(job_id).progress
+    assert progress is not None
+    assert (progress.runs_done, progress.runs_total) == (12, 12)
+    hosts_of: dict[int, set[str | None]] = {}
+    for run in home.runs():
+        hosts_of.setdefault(run.repeat, set()).add(run.circumstances.host)
+    assert {len(hosts) for hosts in hosts_of.values()} == {1}
+    assert set().union(*hosts_of.values()) == {"w1", "w2"}
+    ingest_all(home.settings)
+    with open_warehouse(home.settings.warehouse_file) as connection:
+        (pair,) = compare_study(connection, job_id).pairs
+    assert pair.comparison.blocks == 6
+    effect = pair.comparison.effect
+    assert effect is not None
+    sure = effect.interval(0.999)  # wider than a verdict's: chance must not fail this test
+    assert sure.low is not None
+    assert sure.high is not None
+    assert sure.low < 0 < sure.high
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one slot")
+def test_a_block_of_a_killed_host_is_measured_again_whole_on_the_other(home: Home) -> None:
+    go = home.folder / "go"
+    arms = [{"name": "plain", "baseline": True}, {"name": "other", "flags": {"await_file": str(go)}}]
+    job_id = home.submit(**STUDY | {"arms": arms}, repeats=3)
+    with worker_on(home, "w1", 1) as first:
+        until(lambda: len(home.runs()) == 1, "w1 has measured half of the first block")
+        with worker_on(home, "w2", 2):
+            until(lambda: "helps" in home.event_kinds(job_id), "w2 helps")
+            first.kill()
+            go.touch()
+            end(home, job_id)
+    kinds = ["submitted", "claimed", "helps", "requeued", "claimed", "done"]
+    assert home.event_kinds(job_id) == kinds
+    progress = home.job(job_id).progress
+    assert progress is not None
+    assert (progress.runs_done, progress.runs_total) == (6, 6)
+    measured = sorted((run.circumstances.host, run.repeat, run.arm.name) for run in home.runs())
+    whole = [("w2", repeat, arm) for repeat in range(3) for arm in ("other", "plain")]
+    assert measured == [("w1", 0, "plain"), *whole]
+    ingest_all(home.settings)
+    with open_warehouse(home.settings.warehouse_file) as connection:
+        (pair,) = compare_study(connection, job_id).pairs
+        counted = {run.run_id for arm in (pair.baseline, pair.candidate) for run in arm.runs}
+    assert pair.comparison.blocks == 3
+    assert {run.circumstances.host for run in home.runs() if run.run_id in counted} == {"w2"}
+
+
+def test_a_host_with_other_weights_gives_the_study_back(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure_one_block() -> None:
+        worker = Worker(home.settings)
+        monkeypatch.setattr(worker, "_needed_for", lambda _job: "drains")
+        worker.work()
+
+    job_id = home.submit(**STUDY, repeats=2)
+    monkeypatch.setattr("platform.node", lambda: "w1")
+    measure_one_block()
+    assert (len(home.runs()), home.job(job_id).state) == (2, "queued")
+    (home.folder / "model" / "model.safetensors").write_bytes(b"others")
+    monkeypatch.setattr("platform.node", lambda: "w2")
+    Worker(home.settings).work()
+    assert (len(home.runs()), home.job(job_id).state) == (2, "queued")
+    *_, last = (event.detail for event in queue.events(home.database, job_id))
+    assert "w2 is not like w1: weights of" in last
+    assert [block.is_done for block in handed_out(home.database, home.job(job_id))] == [True]
+
+
+def test_what_a_host_measures_with_is_unknown_for_weights_it_does_not_have(home: Home) -> None:
+    study = home.study(**STUDY)
+    known = likeness_here(home.settings, study, lambda: None)
+    assert known is not None
+    assert sorted(known) == [
+        f"dataset of {study.workloads[0].name}",
+        "engine vllm",
+        "hardware",
+        f"weights of {study.target}",
+    ]
+    assert likeness_here(home.settings, home.study(**STUDY, target="nobody/has-it"), lambda: None) is None
