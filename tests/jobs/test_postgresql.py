@@ -341,7 +341,7 @@ def test_a_worker_keeps_no_connection_while_its_server_has_few_left(home: Home, 
         assert keeps_its_connection()
         database.dispose()
         most = int(admin.scalar(sa.text("SHOW max_connections")) or 0)
-        for _ in range(most * 3 // 4):
+        for _ in range(most * 2 // 3):
             others.enter_context(psycopg.connect(url.replace("+psycopg", "")))
         assert not keeps_its_connection()
         others.close()

@@ -36,11 +36,11 @@ _PATIENCE = {
 }
 #: Our transactions take milliseconds. So the server compiles no query, which takes longer, and ends a transaction whose
 #: client is gone, and with it the locks on the client's job, unless server, role or URL set another limit. The result
-#: is whether more than three quarters of the server's connections are in use, which every role may count.
+#: is whether more than two thirds of the server's connections are in use, which every role may count.
 _SHORT_TRANSACTIONS = (
     "SELECT set_config('jit', 'off', false), CASE current_setting('idle_in_transaction_session_timeout')"
     " WHEN '0' THEN set_config('idle_in_transaction_session_timeout', '10s', false) END,"
-    " (SELECT count(datid) FROM pg_stat_activity) > 0.75 * current_setting('max_connections')::int"
+    " 3 * (SELECT count(datid) FROM pg_stat_activity) > 2 * current_setting('max_connections')::int"
 )
 _FEW_ARE_LEFT = "few_are_left"
 
