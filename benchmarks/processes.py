@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -18,6 +18,7 @@ from host.settings import ENVIRONMENT_PREFIX, Settings
 from jobs.queue import job, submit
 from lab.errors import EngineError
 from lab.study import Study
+from tests.postgresql import Server
 from warehouse.app_db.engine import app_engine
 from workers.worker import Worker
 
@@ -45,6 +46,16 @@ def measured_study(settings: Settings, study: Study) -> tuple[str, float]:
     if done.state != "done" or done.error:
         raise EngineError(f"{study.name} ended as {done.state}: {done.error}")
     return job_id, took_s
+
+
+def postgres_s(server: Server) -> float:
+    """Return the processor time of a server's processes, and of its sessions that have ended."""
+    postmaster, *sessions = server.processes()
+    total = sum(postmaster.cpu_times()[:4])  # with those of its children that have ended
+    for session in sessions:
+        with suppress(psutil.NoSuchProcess):
+            total += sum(session.cpu_times()[:2])
+    return float(total)
 
 
 @contextmanager

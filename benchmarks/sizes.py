@@ -8,7 +8,8 @@
 - hosts: so many simulated ones, each with a running study whose lease it renews every second, and a record of presence
   every ten: over the connections of one pool, as from one machine. What a heartbeat takes, the processor time of
   PostgreSQL, the questions of the process that requeues, and a drawing of Home beside them.
-- burst: 500 bundles that appear at once, and as many as 2,000 an hour, until they are visible. Aim: 10 s.
+- burst: 500 bundles of 25 jobs that appear at once beside the runs of 50,000 studies, and as many as 2,000 an hour,
+  until they are visible in the published file. Aim: 10 s.
 
 No browser draws: the visitors speak Streamlit's protocol, and ask again as often as the page's parts say.
 """
@@ -17,7 +18,6 @@ No browser draws: the visitors speak Streamlit's protocol, and ask again as ofte
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import statistics
 import threading
@@ -30,7 +30,7 @@ import duckdb
 import psutil
 import sqlalchemy as sa
 
-from benchmarks.processes import ingesting, own_home
+from benchmarks.processes import ingesting, own_home, postgres_s
 from benchmarks.publish import is_visible, rests, until
 from benchmarks.reading.filling import RUNS_A_JOB, Size, fill, made_requests, made_run
 from benchmarks.reading.pages import AT_ONCE, served
@@ -52,6 +52,7 @@ STUDIES = ((100, 500), (1_000, 5_000), (10_000, 50_000))
 JOBS = (10_000, 100_000, 1_000_000)
 HOSTS = (10, 100, 1_000)
 BURST, AN_HOUR = 500, 2_000
+_BURST_JOBS, _REQUESTS_A_BUNDLE = 25, 100
 _RUNNING, _SUBMITTERS, _RUNS_A_STUDY = 10, 20, 4
 _SPLIT = RUNS_A_JOB // _RUNS_A_STUDY
 _REST_S, _ROUNDS, _STREAM_S, _HOSTS_S = 30.0, 20, 60.0, 20.0
@@ -85,8 +86,9 @@ def run(settings: Settings, _repeats: int) -> None:
         for number, (queued, ended) in enumerate(STUDIES):
             with _lab(settings, server.url.format(name="postgres"), number) as own:
                 show_pages(own, queued, ended)
-                if (queued, ended) == STUDIES[-1]:
-                    show_bundles(own, BURST, _STREAM_S)
+        with _lab(settings, server.url.format(name="postgres"), 3 * len(STUDIES)) as own:
+            fill_studies(own, STUDIES[-1][1])
+            show_bundles(own, BURST, _STREAM_S)
         for number, count in enumerate(HOSTS, 2 * len(STUDIES)):
             with _lab(settings, server.url.format(name="postgres"), number) as own:
                 show_hosts(own, server, count)
@@ -118,10 +120,7 @@ def _engine_of(engine: sa.Engine) -> Iterator[sa.Engine]:
 
 def show_pages(settings: Settings, queued: int, ended: int, rest_s: float = _REST_S) -> None:
     """Fill both databases and print the costs of pages."""
-    fill(settings, Size(1, requests_per_run=1))
-    with duckdb.connect(settings.warehouse_file) as connection:
-        connection.execute(_STUDIES_SQL.format(copies=max(1, ended // _SPLIT)))
-        job_ids = [job for (job,) in connection.execute("SELECT DISTINCT job_id FROM runs ORDER BY job_id").fetchall()]
+    job_ids = fill_studies(settings, ended)
     with _engine_of(app_engine(settings.app_database_url)) as database:
         add_studies(database, queued, job_ids[:ended])
         running = [_claimed(database, number) for number in range(min(_RUNNING, queued))]
@@ -139,6 +138,14 @@ def show_pages(settings: Settings, queued: int, ended: int, rest_s: float = _RES
                 with _reporting(database, running):
                     share = _share(url, server, page, rest_s)
                 _print(f"{queued:,} / {ended:,}", f"{page}: a tab, {len(running)} report", 100 * share, "% of a core")
+
+
+def fill_studies(settings: Settings, count: int) -> list[str]:
+    """Fill a warehouse with the runs of so many studies. Return the ids of their jobs."""
+    fill(settings, Size(1, requests_per_run=1))
+    with duckdb.connect(settings.warehouse_file) as connection:
+        connection.execute(_STUDIES_SQL.format(copies=max(1, count // _SPLIT)))
+        return [job for (job,) in connection.execute("SELECT DISTINCT job_id FROM runs ORDER BY job_id").fetchall()]
 
 
 def add_studies(database: sa.Engine, queued: int, ended: list[str]) -> None:
@@ -246,7 +253,7 @@ def show_hosts(settings: Settings, server: Server, count: int, for_s: float = _H
                 database, f"w{number}", host=f"h{number}", hardware="H200", gpus=8, is_dead=lambda _worker: False
             )
         took_ms: list[float] = []
-        began_s, busy_s = time.monotonic(), _postgres_s(server)
+        began_s, busy_s = time.monotonic(), postgres_s(server)
 
         def send(sender: int) -> None:
             own, second = held[sender::_SENDERS], 0
@@ -270,7 +277,7 @@ def show_hosts(settings: Settings, server: Server, count: int, for_s: float = _H
         _print(size, "heartbeat: half of them within", cuts[49], "ms")
         _print(size, "heartbeat: 99 of 100 within", cuts[98], "ms", "250")
         _print(size, "heartbeats a second", len(took_ms) / lasted_s, "", f"{count}")
-        _print(size, "PostgreSQL", 100 * (_postgres_s(server) - busy_s) / lasted_s, "% of a core")
+        _print(size, "PostgreSQL", 100 * (postgres_s(server) - busy_s) / lasted_s, "% of a core")
         requeue_ms = [_round_ms(lambda: leases.requeue_expired(database), lambda: None) for _ in range(_ROUNDS)]
         _print(size, "requeueing: a look", statistics.median(requeue_ms), "ms")
         with served(settings) as (url, page):
@@ -278,15 +285,6 @@ def show_hosts(settings: Settings, server: Server, count: int, for_s: float = _H
             before_s = _busy_s(page)
             asyncio.run(all_at_once(url, "home", 5))
             _print(size, "home: processor a drawing", (_busy_s(page) - before_s) / 5, "s")
-
-
-def _postgres_s(server: Server) -> float:
-    """Return the processor time of the server's processes, without sessions that have ended."""
-    total = 0.0
-    for process in server.processes():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            total += _busy_s(process)
-    return total
 
 
 def show_rounds(settings: Settings, count: int) -> None:
@@ -334,25 +332,33 @@ def _add_jobs(database: sa.Engine, count: int) -> None:
 
 
 def show_bundles(settings: Settings, burst: int, stream_s: float) -> None:
-    """Print how long bundles take until they are visible: many at once, and one after the other."""
+    """Print how long bundles of several jobs take until they are visible: many at once, and one after the other."""
+    requests = made_requests(_REQUESTS_A_BUNDLE, "burst")
+    aside = settings.model_copy(update={"bundles_dir": settings.home / "aside"})
+
+    def write(into: Settings, number: int) -> str:
+        run = made_run(f"added-{number:06}")
+        job_id = f"added-{number % _BURST_JOBS:03}"
+        write_bundle(into.bundles, run.model_copy(update={"job_id": job_id, "study_id": job_id}), requests, [], None)
+        return run.run_id
+
+    names = [write(aside, number) for number in range(burst)]
+    settings.bundles.mkdir(parents=True, exist_ok=True)
     with ingesting(settings) as process:
         until(lambda: rests(process))
-        aside = settings.model_copy(update={"bundles_dir": settings.home / "aside"})
-        names = [f"burst {number}" for number in range(burst)]
-        for name in names:
-            write_bundle(aside.bundles, made_run(name), made_requests(20, name), [], None)
-        (settings.bundles).mkdir(parents=True, exist_ok=True)
         began_s, busy_s = time.monotonic(), _busy_s(process)
-        (aside.bundles / "added").rename(settings.bundles / "added")
+        for folder in aside.bundles.iterdir():
+            folder.rename(settings.bundles / folder.name)
         until(lambda: all(is_visible(settings, name) for name in reversed(names)))
-        _print(f"{burst} bundles", "burst: all are visible after", time.monotonic() - began_s, "s", "10")
+        lasted_s = time.monotonic() - began_s
+        _print(f"{burst} bundles", "burst: all are visible after", lasted_s, "s", "10")
+        _print(f"{burst} bundles", "burst: runs an hour", 3600 * burst / lasted_s, "", f"{AN_HOUR:,}")
         _print(f"{burst} bundles", "burst: processor", _busy_s(process) - busy_s, "s")
         until(lambda: rests(process))
         seen_s = list[float]()
         busy_s, began_s = _busy_s(process), time.monotonic()
         while time.monotonic() - began_s < stream_s:
-            name = f"stream {len(seen_s)}"
-            write_bundle(settings.bundles, made_run(name), made_requests(20, name), [], None)
+            name = write(settings, burst + len(seen_s))
             at_s = time.monotonic()
             until(lambda: is_visible(settings, name))  # noqa: B023 - it is called at once
             seen_s.append(time.monotonic() - at_s)

@@ -101,7 +101,7 @@ class Worker:
         """Make the worker. `on_queue` is called with the broker's queue for hosts like this, which its engines name."""
         refuse_keys_of_another(settings)
         self._settings, self._ends, self._on_queue = settings, ends or Ends(), on_queue
-        self._database = app_engine(settings.app_database_url, connections=_CONNECTIONS)
+        self._database = app_engine(settings.app_database_url, connections=_CONNECTIONS, gives_way=True)
         engine_user(settings)  # raises SettingsError before any job is taken
         prepare(settings)
         self._name, self._hardware = worker_name(), hardware_name()

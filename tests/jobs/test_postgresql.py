@@ -7,10 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from alembic import command
@@ -321,3 +322,29 @@ def test_a_worker_holds_one_connection_whatever_its_threads_do(home: Home) -> No
     with ThreadPoolExecutor(4) as threads:
         assert len(set(threads.map(session, range(8)))) == 1
     database.dispose()
+
+
+def test_a_worker_keeps_no_connection_while_its_server_has_few_left(home: Home, server: Server) -> None:
+    """Its role sees that others have sessions, and not what they do, as that of an enrolled host."""
+    with server.administration() as admin, ExitStack() as others:
+        admin.execute(sa.text("CREATE ROLE a_host LOGIN IN ROLE pg_read_all_data"))
+        url = home.settings.app_database_url.replace("postgres@", "a_host@")
+        database = Worker(home.settings.model_copy(update={"database_url": url}))._database
+
+        def keeps_its_connection() -> bool:
+            numbers = set[object]()
+            for _ in range(2):
+                with database.connect() as connection:
+                    numbers.add(connection.scalar(sa.text("SELECT pg_backend_pid()")))
+            return len(numbers) == 1
+
+        assert keeps_its_connection()
+        database.dispose()
+        most = int(admin.scalar(sa.text("SHOW max_connections")) or 0)
+        for _ in range(most * 2 // 3):
+            others.enter_context(psycopg.connect(url.replace("+psycopg", "")))
+        assert not keeps_its_connection()
+        others.close()
+        until(keeps_its_connection, "the server has ended the other sessions")
+        database.dispose()
+        admin.execute(sa.text("DROP ROLE a_host"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +32,7 @@ from tests import processes
 from tests.actors import ADMIN
 from tests.postgresql import Server, running_server
 from tests.tls import Authority, door
-from tests.workers.homes import Home, new_home, until, worker_environment
+from tests.workers.homes import REPOSITORY, Home, new_home, until, worker_environment
 from tests.workers.valkey import Broker
 from warehouse.app_db import audit, stored_objects
 from warehouse.app_db.engine import app_engine, migrate_app
@@ -173,6 +175,15 @@ def attacked(
         its = keys(lab.settings, HERE)
         with signed_in(its["database_url"]) as engine, redis.Redis.from_url(its["broker_url"]) as client:
             yield Attacked(lab, engine, client)
+
+
+def test_the_health_check_of_its_container_may_read_what_it_lists(attacked: Attacked) -> None:
+    database_url = attacked.database.url.render_as_string(hide_password=False)
+    environment = worker_environment(attacked.lab) | {"DRAFTHOUSE_DATABASE_URL": database_url}
+    command = [sys.executable, "-m", "cli", "workers"]
+    done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("No worker has registered yet")  # none of its own
 
 
 _ITS_WORKER = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -63,6 +64,26 @@ def test_the_pages_host_and_a_workers_share_folders_and_what_reaches_them() -> N
     assert all(port.startswith("${FLEET_ADDRESS:?") for name in published for port in page["services"][name]["ports"])
 
 
+def test_each_file_takes_the_keys_of_one_host_and_its_name() -> None:
+    """And none has a password, or another place for database and broker."""
+    unit = (DEPLOY / "drafthouse-worker.service").read_text("utf-8")
+    assert "\nEnvironmentFile=/etc/drafthouse/keys.env\n" in unit
+    service = documents("worker.compose.yaml")[0]["services"]["worker"]
+    assert [file["path"] for file in service["env_file"]] == ["${KEYS:-/etc/drafthouse/keys.env}"]
+    assert service["hostname"].startswith("${WORKER_HOST:?")
+    deployment = documents("kubernetes-worker.yaml")[-1]
+    pod = deployment["spec"]["template"]["spec"]
+    sources = [source for each in pod["containers"][0]["envFrom"] for source in each.values()]
+    assert {"name": f"drafthouse-{pod['hostname']}"} in sources
+    assert deployment["spec"]["replicas"] == 1
+    rented = documents("skypilot-worker.yaml")[0]
+    assert rented["run"].startswith('sudo hostname "$WORKER_HOST"\n')
+    assert rented["envs"] == dict.fromkeys(rented["envs"])  # all are given with the launch
+    for path in FILES:
+        if "worker" in path.name:
+            assert "PASSWORD" not in path.read_text("utf-8")
+
+
 def test_a_pod_gets_whole_processors_for_itself() -> None:
     resources = documents("kubernetes-worker.yaml")[-1]["spec"]["template"]["spec"]["containers"][0]["resources"]
     assert resources["requests"] == resources["limits"]
@@ -75,9 +96,15 @@ def test_a_batch_job_measures_and_ends_when_told_that_its_time_is_over(woken_hom
     variables |= {"DRAFTHOUSE_DATABASE_URL": woken_home.settings.app_database_url}
     ours = {name: value for name, value in variables.items() if name.startswith("DRAFTHOUSE_")}
     del ours["DRAFTHOUSE_HOME"]  # a node has one of its own
-    (tmp_path / "worker.env").write_text("".join(f"{name}={value}\n" for name, value in ours.items()))
+    keys = tmp_path / f"{platform.node()}.env"
+    keys.touch(0o600)
+    keys.write_text(f"DRAFTHOUSE_DATABASE_URL={ours.pop('DRAFTHOUSE_DATABASE_URL')}\n")
+    lines = [f"{name}={value}" for name, value in ours.items()]
+    (tmp_path / "worker.env").write_text(
+        "\n".join(["# A comment, and a value that would be a program", "OTHER=a&false", *lines, ""])
+    )
     node = tmp_path / "node"
-    place = {"CLONE": str(REPOSITORY), "WORKER_ENV": str(tmp_path / "worker.env")}
+    place = {"CLONE": str(REPOSITORY), "WORKER_ENV": str(tmp_path / "worker.env"), "KEYS": str(tmp_path)}
     plain = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
     plain |= {"HOME_OF_TEST": str(woken_home.folder), "SLURM_TMPDIR": str(node)} | place
     job_id = woken_home.submit()

@@ -35,22 +35,28 @@ _PATIENCE = {
     "keepalives_count": "3",
 }
 #: Our transactions take milliseconds. So the server compiles no query, which takes longer, and ends a transaction whose
-#: client is gone, and with it the locks on the client's job, unless server, role or URL set another limit.
+#: client is gone, and with it the locks on the client's job, unless server, role or URL set another limit. The result
+#: is whether more than two thirds of the server's connections are in use, which every role may count.
 _SHORT_TRANSACTIONS = (
     "SELECT set_config('jit', 'off', false), CASE current_setting('idle_in_transaction_session_timeout')"
-    " WHEN '0' THEN set_config('idle_in_transaction_session_timeout', '10s', false) END"
+    " WHEN '0' THEN set_config('idle_in_transaction_session_timeout', '10s', false) END,"
+    " 3 * (SELECT count(datid) FROM pg_stat_activity) > 2 * current_setting('max_connections')::int"
 )
+_FEW_ARE_LEFT = "few_are_left"
 
 
-def app_engine(url: str, *, connections: tuple[int, int] = (5, 10)) -> sa.Engine:
+def app_engine(url: str, *, connections: tuple[int, int] = (5, 10), gives_way: bool = False) -> sa.Engine:
     """Connect to the app database and check its revision. Raises RevisionError.
 
-    `connections`: how many a process keeps to PostgreSQL, and how many more it may open for a moment.
+    `connections`: how many a process keeps to PostgreSQL, and how many more it may open for a moment. With `gives_way`
+    it keeps none while the server has few left: each transaction then opens its own.
 
     Every transaction of `engine.begin()` or `engine.connect()` may write: on SQLite it begins with BEGIN IMMEDIATE, so
     it waits for others instead of failing half way. For reading alone use `reading(engine)`, which never waits.
     """
     engine = _unchecked_engine(url, connections)
+    if gives_way:
+        sa.event.listen(engine, "checkin", _end_if_few_are_left)
     try:
         revisions.refuse_other_revision("app", _display_name(engine.url), _revision(engine))
     except BaseException:
@@ -154,9 +160,17 @@ def _postgresql_engine(url: sa.URL, connections: tuple[int, int]) -> sa.Engine:
     return engine
 
 
-def _prepare_postgresql(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
-    connection.cursor().execute(_SHORT_TRANSACTIONS)
+def _prepare_postgresql(connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+    cursor = connection.cursor()
+    cursor.execute(_SHORT_TRANSACTIONS)
+    if (row := cursor.fetchone()) is not None:
+        record.info[_FEW_ARE_LEFT] = row[2]
     connection.commit()
+
+
+def _end_if_few_are_left(_connection: DBAPIConnection | None, record: ConnectionPoolEntry) -> None:
+    if record.info.get(_FEW_ARE_LEFT):
+        record.close()
 
 
 def _prepare_sqlite(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
