@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "app_0026"
-down_revision = "app_0025"
+revision = "app_0027"
+down_revision = "app_0026"
 branch_labels = None
 depends_on = None
 
