@@ -55,7 +55,10 @@ _CHILD = (
 _YIELDING_CHILD = _CHILD.replace("from", "from host import priority; priority.lower_own_session(); from", 1)
 #: What to do if a statement ran out of time.
 _SELECT_LESS = "select less, or raise DRAFTHOUSE_SQL_TIMEOUT_S"
-_WHILE_MEASURING = f"a run is being measured on this host and has its processors first. Ask again when it has ended; else {_SELECT_LESS}"
+_WHILE_MEASURING = (
+    "a run is being measured on this host and has its processors first. Ask again when it has ended; else "
+    f"{_SELECT_LESS}"
+)
 
 
 @dataclass(frozen=True)

@@ -385,11 +385,9 @@ def show_nothing_to_compare(runs: pd.DataFrame, needed: str) -> None:
     counted = runs[runs["is_counted"]]
     is_valid = (counted["status"] == "completed") & (counted["is_valid"] != False)  # noqa: E712 - null counts as valid
     if len(counted) and not is_valid.any():
-        st.warning(
-            f"Nothing to compare: none of {count(len(counted), 'run')} is valid. The tabs Checks and Failed runs of "
-            "Results say why.",
-            icon=":material/gpp_bad:",
-        )
+        failed = int((counted["status"] == "failed").sum())
+        also = f"; {failed} failed" if failed else ""
+        st.info(f"Nothing to compare: none of {count(len(counted), 'run')} is valid{also}.")
         return
     lost = [arm for arm in counted["arm"].unique() if arm not in set(counted.loc[is_valid, "arm"])]
     without = f". No valid run: {', '.join(map(literal, lost))}" if lost else ""

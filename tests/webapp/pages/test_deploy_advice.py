@@ -117,7 +117,11 @@ def test_a_longer_run_of_a_load_replaces_the_shorter_one(tmp_path: Path, monkeyp
         for name, prompts in (("older", 4), ("newer", 8)):
             measure_study(settings, study(name=name, loads=[{"max_concurrency": 1, "num_prompts": prompts}]))
         rows = deployments("reference")
-    assert rows[["concurrency", "load", "study"]].values.tolist() == [[1, "c1-n8", "newer"]]
+    assert rows[["concurrency", "load", "study"]].to_dict("list") == {
+        "concurrency": [1],
+        "load": ["c1-n8"],
+        "study": ["newer"],
+    }
 
 
 def test_what_is_inconclusive_is_filled_into_the_submit_page(open_page: OpenPage, measured_home: MeasuredHome) -> None:
