@@ -62,7 +62,7 @@ def entries(settings: Settings) -> list[Entry]:
 def test_a_price_is_added_to_the_book_and_withdrawn_and_that_undone(open_page: OpenPage, settings: Settings) -> None:
     app = open_page("cost")
     assert "No price is recorded for AMD EPYC 7B13 (2 cores) on 2026-11-21" in words(app)
-    assert "The price book is empty" in words(app)
+    assert "The price book is empty. Add an hourly price" in words(app)
     app.session_state["price-form"] = True
     app.run()
     app.button(key="price-add").click().run()
