@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -175,7 +176,7 @@ def test_the_runs_whose_boxes_are_ticked_are_compared_all_of_them(
 ) -> None:
     first, second = (measure_study(settings, study(name=name, arms=[{"name": "no draft"}])) for name in ("a", "b"))
     ticked: list[int] = []
-    show = st.dataframe
+    show: Callable[..., object] = st.dataframe
 
     def tick(*given: object, **more: Any) -> object:
         """Boxes live in the browser: AppTest cannot tick them."""
@@ -186,7 +187,7 @@ def test_the_runs_whose_boxes_are_ticked_are_compared_all_of_them(
     app = open_page("explore", study=EVERY_STUDY, job=second)
     runs = app.dataframe[-1].value
     ours = runs[runs["job_id"].isin([first, second])]
-    ticked += [runs.index.get_loc(row) for row in ours.index]
+    ticked += runs.index.get_indexer(ours.index).tolist()
     assert len(ticked) == 4
     (compare,) = [button for button in app.run().button if button.label == "Compare the 4 chosen runs"]
     shown = words(compare.click().run())
