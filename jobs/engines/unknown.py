@@ -15,12 +15,14 @@ _MOST_NAMED = 12
 def unknown_of_arm(study: Study, arm: Arm, field: str, has: Capabilities) -> list[tuple[str, str]]:
     """Return what stays unknown in an arm's runs as (field, sentence), and whether anybody has tried this version."""
     is_so = {"always": True, "speculating": arm.speculation is not None, "connector": _has_connector(study, arm)}
-    lacking = [
-        f"{has.engine} {has.version or 'of unknown version'} has no {use.called}: {use.without}"
-        for use in lacks(has)
-        if is_so.get(use.matters or "")
-    ]
+    lacking = [f"{_lacks(has)} {use.called}: {use.without}" for use in lacks(has) if is_so.get(use.matters or "")]
     return [(f"{field}.engine", sentence) for sentence in (*lacking, *untried(has))]
+
+
+def _lacks(has: Capabilities) -> str:
+    if has.version is None and has.flags is None:
+        return f"the version of {has.engine} is unknown, and it may lack"
+    return f"{has.engine} {has.version or 'of unknown version'} has no"
 
 
 def lacks(has: Capabilities) -> Iterator[Use]:

@@ -94,6 +94,7 @@ def change(value: float, low: float | None = None, high: float | None = None, *,
         return f"{moved:,.0f} % {word} ({interval} unknown)"
     least, most = sorted(ends)
     decimals = 0 if most <= least else max(0, -math.floor(math.log10((most - least) / 2)))
+    decimals = min(decimals, _MOST_DECIMALS - 2)  # as many as a ratio has
     while decimals < _MOST_DECIMALS and any(round(end, decimals) == 0 != end for end in (moved, *ends)):
         decimals += 1
     return f"{moved:,.{decimals}f} % {word} ({interval} {least:,.{decimals}f} to {most:,.{decimals}f} %)"

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from host.settings import Settings
 from lab.advice.metric_lines import METRICS
-from lab.metrics.number_format import change
+from lab.metrics.number_format import change, times
 from lab.study.plan import plan
 from tests.cli.homes import Home, new_home
 from tests.lab.studies import DRAFT, study
@@ -23,6 +23,7 @@ from tests.webapp.homes import claimed_job, finish
 from tests.webapp.measured import write_run
 from tests.webapp.page_text import words
 from warehouse.ingest.service import ingest_all
+from webapp.pages import PAGES
 
 ARMS = [
     {"name": "no draft"},
@@ -131,4 +132,14 @@ def test_failed_and_invalid_runs_are_counted_alike(job_id: str, settings: Settin
     )
     assert (completed, invalid, failed) == (23, 1, 1)
     assert "Measured here: 23 runs in 1 study of 1 target; 1 failed, 1 invalid." in words(open_page("home"))
-    assert "1 failed, 1 invalid, " in words(open_page("results", job=job_id))
+    results = words(open_page("results", job=job_id))
+    assert "1 failed, 1 invalid, " in results
+
+    # The mean over all cells is of the repeats that have them all: everywhere the same one, which says so.
+    ngram = said_by(new_home(settings.home), "compare", job_id, "--table").partition("n-gram")[2]
+    (mean,) = re.findall(r"whole sweep: (\S+×)", ngram)
+    assert re.search(rf"reference/code/16 .+ {mean} \[unknown\] geometric mean .+ {mean} whole sweep", ngram)
+    assert f"\n{mean}\n" in results
+    assert ", from the 2 of 4 repeats that are valid in every cell" in results
+    heat = PAGES["compare"].figures({"job": (job_id,)}, "light")[0].rows
+    assert times(heat[heat["is_mean"] & (heat["arm"] == "n-gram")]["ratio"].item()) == mean

@@ -40,7 +40,7 @@ class Prices:
     def _known(self, row: Row) -> Price:
         hardware, day = row["hardware"], row["day"]
         if self.override is not None:
-            return _in_usd(row, self.override, "given for this query")
+            return _in_usd(row, self.override, "not in the price book")
         if row["study_id"] in self.by_study:
             return _in_usd(row, self.by_study[row["study_id"]], "the study's own price_usd_per_hour")
         if day is None or (price := cost.price_on(self.book, hardware, day)) is None:

@@ -53,6 +53,12 @@ _CHILD = (
 )
 #: The same at the lowest priority, including the imports.
 _YIELDING_CHILD = _CHILD.replace("from", "from host import priority; priority.lower_own_session(); from", 1)
+#: What to do if a statement ran out of time.
+_SELECT_LESS = "select less, or raise DRAFTHOUSE_SQL_TIMEOUT_S"
+_WHILE_MEASURING = (
+    "a run is being measured on this host and has its processors first. Ask again when it has ended; else "
+    f"{_SELECT_LESS}"
+)
 
 
 @dataclass(frozen=True)
@@ -119,8 +125,9 @@ def run_sql(
         "timeout_s": settings.sql_timeout_s,
     }
     with quiet.announced_if_possible(settings.home, "question", "sql"):
-        code = _YIELDING_CHILD if quiet.under_way(settings.home, "window") else _CHILD
-        done = _run_child(code, json.dumps(request).encode(), settings.sql_timeout_s, while_waiting)
+        measures = quiet.under_way(settings.home, "window")
+        code, remedy = (_YIELDING_CHILD, _WHILE_MEASURING) if measures else (_CHILD, _SELECT_LESS)
+        done = _run_child(code, json.dumps(request).encode(), settings.sql_timeout_s, remedy, while_waiting)
     return _answer(done, settings.sql_memory_mib)
 
 
@@ -157,9 +164,12 @@ def _refuse_unreadable(sql: str) -> None:
 
 
 def _run_child(
-    code: str, request: bytes, timeout_s: float, while_waiting: Callable[[], object]
+    code: str, request: bytes, timeout_s: float, remedy: str, while_waiting: Callable[[], object]
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the child to its end and return its output. However this ends, the child has ended too."""
+    """Run the child to its end and return its output. However this ends, the child has ended too.
+
+    `remedy`: what to do if the time is up.
+    """
     command = [sys.executable, "-I", "-S", "-c", code, *_import_folders()]
     with subprocess.Popen(
         command,
@@ -175,9 +185,7 @@ def _run_child(
         except BaseException as error:
             os.killpg(child.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
-                raise QueryError(
-                    f"stopped after {timeout_s:g} s: select less, or raise DRAFTHOUSE_SQL_TIMEOUT_S"
-                ) from None
+                raise QueryError(f"stopped after {timeout_s:g} s: {remedy}") from None
             raise
     return subprocess.CompletedProcess(command, child.returncode, output, errors)
 

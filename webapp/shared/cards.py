@@ -9,19 +9,21 @@ from typing import Literal
 import streamlit as st
 
 from jobs.table import Job
-from webapp.shared.text import literal
+from webapp.shared import published_data
+from webapp.shared.text import count, literal
 
 #: A longer value is set in smaller type.
 _MAX_LARGE_LETTERS = 12
 Colour = Literal["gray", "blue", "green", "red", "orange"]
-#: A job that is done although some of its runs failed, in tables.
-_SOME_FAILED = "some failed"
+#: In tables: a job that is done although some of its runs failed, or none failed and some are invalid.
+_SOME_FAILED, _SOME_INVALID = "some failed", "some invalid"
 #: State -> colour and icon, in tables and on badges.
 BADGES: dict[str, tuple[Colour, str]] = {
     "queued": ("gray", ":material/schedule:"),
     "running": ("blue", ":material/progress_activity:"),
     "done": ("green", ":material/check_circle:"),
     _SOME_FAILED: ("orange", ":material/warning:"),
+    _SOME_INVALID: ("orange", ":material/gpp_bad:"),
     "failed": ("red", ":material/error:"),
     "cancelled": ("orange", ":material/cancel:"),
 }
@@ -51,10 +53,21 @@ def show_cards(cards: Sequence[Card]) -> None:
 
 def state_word(job: Job) -> str:
     """Return the job's state as tables have it, a key of `BADGES`."""
-    return _SOME_FAILED if job.has_failed_runs else job.state
+    if job.has_failed_runs:
+        return _SOME_FAILED
+    return _SOME_INVALID if _invalid_runs(job) else job.state
 
 
 def show_badge(job: Job) -> None:
+    """Show the state, with what was lost: `done, 5 of 12 runs failed, 7 invalid`."""
     colour, icon = BADGES[state_word(job)]
+    invalid = _invalid_runs(job)
+    lost = (
+        "" if not invalid else f", {invalid} invalid" if job.has_failed_runs else f", {count(invalid, 'run')} invalid"
+    )
     stopping = job.cancel_requested and job.state == "running"
-    st.badge("stopping" if stopping else job.outcome, icon=icon, color="orange" if stopping else colour)
+    st.badge("stopping" if stopping else job.outcome + lost, icon=icon, color="orange" if stopping else colour)
+
+
+def _invalid_runs(job: Job) -> int:
+    return published_data.invalid_runs(job.job_id) if job.state == "done" else 0

@@ -64,12 +64,12 @@ def _show_without_login(kind: Kind, subject: str, title: str, owner: str | None)
     most = gate().settings.web_share_days
     days = [day for day in _DAYS if day <= most] or [most]
     st.markdown("**For anybody, without a login**")
-    changed = ", and whatever is pinned to it later" if kind is Kind.DASHBOARD else ""
+    changed = " Cards that are pinned later appear, too." if kind is Kind.DASHBOARD else ""
     key = f"share-{kind}-{subject}"
     data = st.radio("Data as of", (THIS_MOMENT, NOW), key=f"{key}-as-of", horizontal=True)
     as_of = datetime.now(UTC) if data == THIS_MOMENT else None
-    shows = "with the newest data" if as_of is None else "as its data are now, whatever is measured later"
-    st.caption(f"Anyone with such a link sees this {kind}, {shows}{changed}, and nothing else.")
+    shows = "always with the newest data" if as_of is None else "with the data of this moment"
+    st.caption(f"Anyone with the link sees this {kind} and nothing else, {shows}.{changed}")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         lasts = st.selectbox(
             "It works for", days, min(1, len(days) - 1), key=f"{key}-days", format_func=lambda day: count(day, "day")

@@ -234,6 +234,14 @@ request_texts = published_query()(queries.request_texts)
 whole_requests = with_warehouse(queries.whole_requests)
 
 
+def invalid_runs(job_id: str) -> int:
+    """Return how many runs of a study failed validity checks; 0 before any is published."""
+    if publication() is None:
+        return 0
+    studies = studies_with_results()
+    return int(studies.loc[studies["job_id"] == job_id, "runs_invalid"].sum())
+
+
 def forecast(study: Study) -> Estimate:
     """Estimate the study's runs and seconds from the runs published so far."""
     return _forecast(study.digest(), study)

@@ -25,7 +25,7 @@ from webapp.shared.url_params import JOB, page_file
 
 #: The newest jobs are offered even if they have no results.
 _MAX_JOBS = 50
-_MAX_REASON = 90
+_MAX_LETTERS = 100
 _REFRESH_EVERY = "3s"
 #: The name of the model that this project ships.
 REFERENCE_TARGET = "reference"
@@ -41,11 +41,11 @@ _STATES: dict[State, str] = {
 
 @dataclass(frozen=True)
 class Failure:
-    """A study that ended without a valid run, and why."""
+    """A study that ended without a valid run, and how: `failed: OSError: ...`."""
 
     name: str
     job_id: str
-    reason: str
+    how: str
 
 
 @dataclass(frozen=True)
@@ -143,23 +143,24 @@ def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job]) -> Failure | None:
     for job in sorted(jobs, key=lambda job: job.submitted_at, reverse=True):
         if since is None or _utc(job.submitted_at) <= since:
             return None
-        if reason := _why_without_runs(job, by_id.get(job.job_id)):
-            return Failure(job.name, job.job_id, reason)
+        if how := _ended_without_valid(job, by_id.get(job.job_id)):
+            return Failure(job.name, job.job_id, how)
     return None
 
 
-def _why_without_runs(job: Job, runs: pd.Series | None) -> str | None:
-    """Explain why a job has no valid run, if it failed or all its runs failed or are invalid; else None."""
+def _ended_without_valid(job: Job, runs: pd.Series | None) -> str | None:
+    """Say how a job ended without a valid run, if it failed or all its runs failed or are invalid; else None."""
     if job.state not in ("done", "failed") or (runs is not None and runs["runs_completed"] > runs["runs_invalid"]):
         return None
     if job.error:
-        return job.error.splitlines()[0]
+        return f"failed: {job.error.splitlines()[0]}"
     if runs is None:
-        return "without an error message" if job.state == "failed" else None
-    total = int(runs["runs_completed"] + runs["runs_failed"])
-    if runs["runs_failed"]:
-        return f"{runs['runs_failed']} of {count(total, 'run')} failed"
-    return "all its runs are invalid"
+        return "failed without an error message" if job.state == "failed" else None
+    failed, invalid = int(runs["runs_failed"]), int(runs["runs_invalid"])
+    of = f" of {count(failed + int(runs['runs_completed']), 'run')}"
+    if not failed:
+        return f"has no valid run: {invalid}{of} invalid"
+    return f"has no valid run: {failed}{of} failed{f', {invalid} invalid' if invalid else ''}"
 
 
 def _chosen(options: Sequence[str], studies: pd.DataFrame, default: str | None) -> str | None:
@@ -234,10 +235,10 @@ def _show_live_badge(job: Job) -> None:
 
 
 def _show_failure(failure: Failure) -> None:
-    reason = failure.reason if len(failure.reason) <= _MAX_REASON else f"{failure.reason[:_MAX_REASON]}…"
+    how = failure.how if len(failure.how) <= _MAX_LETTERS else f"{failure.how[:_MAX_LETTERS]}…"
     st.page_link(
         page_file("jobs"),
-        label=f"A newer study, {literal(failure.name)}, failed: {literal(reason)}",
+        label=f"A newer study, {literal(failure.name)}, {literal(how)}",
         icon=":material/error:",
         query_params={JOB.key: url_params.job_label(failure.name, failure.job_id)},
         width="content",
@@ -377,13 +378,25 @@ def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Che
 
 
 def show_nothing_to_compare(runs: pd.DataFrame, needed: str) -> None:
-    """Say that nothing can be compared yet. `needed`: the requirements, as a sentence without its full stop."""
+    """Say that nothing can be compared yet. `needed`: the requirements, as a sentence without its full stop.
+
+    Arms of which no run is valid are named: they were measured, and are missing all the same.
+    """
+    counted = runs[runs["is_counted"]]
+    is_valid = (counted["status"] == "completed") & (counted["is_valid"] != False)  # noqa: E712 - null counts as valid
+    if len(counted) and not is_valid.any():
+        failed = int((counted["status"] == "failed").sum())
+        also = f"; {failed} failed" if failed else ""
+        st.info(f"Nothing to compare: none of {count(len(counted), 'run')} is valid{also}.")
+        return
+    lost = [arm for arm in counted["arm"].unique() if arm not in set(counted.loc[is_valid, "arm"])]
+    without = f". No valid run: {', '.join(map(literal, lost))}" if lost else ""
     unmarked = (runs["origin"] == "imported").all() and not runs["is_baseline"].fillna(value=False).any()
     how = (
         ". No imported run is marked as the baseline: on External results, remove these runs and import the baseline's "
         "files with Baseline ticked and the other files without, all with the same name of the study"
     )
-    st.info(f"Nothing to compare yet: {needed}{how if unmarked else ''}.")
+    st.info(f"Nothing to compare yet: {needed}{without}{how if unmarked else ''}.")
 
 
 def follow(job: Job | None) -> None:

@@ -302,7 +302,7 @@ def _show_tables(comparison: StudyComparison, tables: Sequence[ArmTable], sides:
         table = arm_table.table
         print_text(f"\n{arm_table.arm}: {rows} by {columns}")
         lines = [_line(row, table, _mean_of(arm_table, row)) for row in table.rows]
-        print_table((rows, *table.columns, "geometric mean"), [*lines, _last_line(table)])
+        print_table((rows, *table.columns, "geometric mean"), [*lines, _last_line(arm_table)])
         print_text(_sweep_sentence(arm_table))
 
 
@@ -327,12 +327,14 @@ def _mean_of(arm_table: ArmTable, row: str) -> Interval | None:
 
 def _line(row: str, table: RatioTable, within: Interval | None) -> list[str]:
     cells = [table.cells.get((row, column)) for column in table.columns]
-    mean = table.gmeans_by_row[row]
+    mean = table.gmeans_by_row[row] if within is None else within.value
     return [row, *(_cell(cell) for cell in cells), "" if mean is None else f"{times(mean)}{_in_brackets(within)}"]
 
 
-def _last_line(table: RatioTable) -> list[str]:
-    means = [*(table.gmeans_by_column[column] for column in table.columns), table.gmean]
+def _last_line(arm_table: ArmTable) -> list[str]:
+    table, sweep = arm_table.table, arm_table.sweep.ratio
+    of_all = table.gmean if sweep is None else sweep.value
+    means = [*(table.gmeans_by_column[column] for column in table.columns), of_all]
     return ["geometric mean", *("" if mean is None else times(mean) for mean in means)]
 
 

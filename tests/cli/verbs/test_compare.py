@@ -235,7 +235,7 @@ def test_arms_of_an_imported_study_stand_beside_ones_own_without_verdicts(tmp_pa
         found["pairs"][0]["value"] / found["pairs"][0]["baseline_value"]
     )
     run_id = found["pairs"][0]["run_ids"][0]
-    assert "all valid runs are of theirs" in home.ask("compare", "small", "--with", "theirs", "--run", run_id).stderr
+    assert "all valid runs are of 'theirs'" in home.ask("compare", "small", "--with", "theirs", "--run", run_id).stderr
     for option in (["--table"], ["--fail-if-slower", "5%"]):
         assert (
             f"{option[0]} needs runs that were alternated"

@@ -71,6 +71,20 @@ def test_a_share_has_as_many_decimals_as_its_interval_deserves(
     assert number_format.percent(value, low, high) == words
 
 
+@pytest.mark.parametrize(
+    ("value", "low", "high", "words"),
+    [
+        (1.42, 1.28, 1.58, "42 % higher (95 % CI 28 to 58 %)"),
+        (0.6757, 0.6756756, 0.6756757, "32.43 % lower (95 % CI 32.43 to 32.43 %)"),
+        (1.00012, 1.00004, 1.0002, "0.012 % higher (95 % CI 0.004 to 0.020 %)"),
+    ],
+)
+def test_a_change_has_no_more_decimals_than_a_ratio_unless_it_is_tiny(
+    value: float, low: float, high: float, words: str
+) -> None:
+    assert number_format.change(value, low, high) == words
+
+
 @given(st.floats(0.01, 100), st.floats(1e-6, 1), st.floats(1, 1e6))
 def test_an_interval_is_too_wide_whichever_way_round_its_ratio_is(value: float, down: float, up: float) -> None:
     assume(min(abs(10 * down - 1), abs(up / 10 - 1)) > 1e-9)  # beyond rounding

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from host import quiet
 from host.settings import Settings
 from lab.errors import QueryError
 from tests.cli.homes import REPOSITORY
@@ -76,6 +77,12 @@ def test_more_memory_than_the_limit_is_refused(walled: Walled, sql: str) -> None
 @pytest.mark.parametrize("sql", TIME.values(), ids=TIME.keys())
 def test_more_time_than_the_limit_is_refused(walled: Walled, sql: str) -> None:
     assert walled.outcome_of(sql, sql_timeout_s=1.0) == f"refused: {_STOPPED}"
+
+
+def test_a_statement_that_yields_to_a_run_says_so_when_its_time_is_up(walled: Walled) -> None:
+    with quiet.announced(walled.settings.home, "window", "a run"):
+        answer = walled.outcome_of("select sleep_ms(600000)", sql_timeout_s=1.0)
+    assert "stopped after 1 s: a run is being measured on this host and has its processors first. Ask again" in answer
 
 
 @pytest.mark.parametrize("sql", NESTED.values(), ids=NESTED.keys())

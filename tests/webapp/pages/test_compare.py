@@ -166,4 +166,4 @@ def test_arms_of_other_studies_are_compared_by_link_without_verdicts(open_page: 
     assert set(next(frame.value for frame in turned.dataframe)["arm"]) >= {"draft · small", "n-gram · small"}
     run_id = published_data.results(theirs)["run_id"][0]
     alone = open_page("compare", **{"job": job_id, "with": theirs, "runs": run_id})
-    assert "all valid runs are of theirs: choose another study" in words(alone)
+    assert "all valid runs are of 'theirs': choose another study" in words(alone)

@@ -13,6 +13,8 @@ from host.settings import Settings
 from interchange.store import import_paths
 from lab.cost import Price
 from lab.errors import UserError
+from lab.metrics.number_format import number
+from lab.study import Slo
 from tests.actors import ADMIN
 from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
@@ -60,7 +62,7 @@ def entries(settings: Settings) -> list[Entry]:
 def test_a_price_is_added_to_the_book_and_withdrawn_and_that_undone(open_page: OpenPage, settings: Settings) -> None:
     app = open_page("cost")
     assert "No price is recorded for AMD EPYC 7B13 (2 cores) on 2026-11-21" in words(app)
-    assert "The price book is empty" in words(app)
+    assert "The price book is empty. Add an hourly price" in words(app)
     app.session_state["price-form"] = True
     app.run()
     app.button(key="price-add").click().run()
@@ -215,6 +217,9 @@ def test_the_lowest_cost_needs_one_currency_and_energy_needs_a_measurement() -> 
     measured = replace(COST, kwh_per_million_output_tokens=0.5, electricity_per_million_output_tokens=0.1)
     assert tables.energy_card([COST, measured]).detail.endswith("electricity 0.100 USD")
     assert tables.slo_card(None, {}, 0.99, [COST]).value == "no SLO"
+    within = tables.slo_card(Slo(ttft_ms=100), {COST.cell.workload: COST}, 0.99, [COST])
+    paid = f"{number(COST.per_million_output_tokens)} USD per 10⁶ output tokens, {tables.where(COST)}"
+    assert (within.value, within.detail) == (COST.arm, f"{paid}: TTFT at most 100 ms, for 99% of requests")
 
 
 def test_a_table_has_energy_and_answers_only_where_they_were_measured() -> None:

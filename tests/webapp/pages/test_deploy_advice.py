@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,12 +12,16 @@ from host.settings import Settings
 from lab.advice.advise import advise
 from lab.errors import UserError
 from lab.metrics.number_format import times
+from tests.lab.studies import study
 from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
+from tests.webapp.homes import make_home
+from tests.webapp.measured import measure_study
 from tests.webapp.page_text import words
 from webapp.pages.deploy import advice as page
 from webapp.pages.deploy import advice_figures as figures
 from webapp.pages.deploy import advice_tables as tables
 from webapp.pages.deploy.advice_data import StudyAdvice, study_advice
+from webapp.pages.deploy.by_target import deployments
 
 
 @pytest.fixture
@@ -104,6 +109,19 @@ def test_the_page_shows_verdicts_predictions_and_their_figure(open_page: OpenPag
     assert len(app.get("vega_lite_chart")) == 2
     refused = words(open_page("deploy", job=job_id, draft_cost="cheap"))
     assert "'cheap' is not a valid draft cost: enter a number >= 0" in refused
+
+
+def test_a_longer_run_of_a_load_replaces_the_shorter_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = make_home(tmp_path)
+    with using_home(settings, monkeypatch):
+        for name, prompts in (("older", 4), ("newer", 8)):
+            measure_study(settings, study(name=name, loads=[{"max_concurrency": 1, "num_prompts": prompts}]))
+        rows = deployments("reference")
+    assert rows[["concurrency", "load", "study"]].to_dict("list") == {
+        "concurrency": [1],
+        "load": ["c1-n8"],
+        "study": ["newer"],
+    }
 
 
 def test_what_is_inconclusive_is_filled_into_the_submit_page(open_page: OpenPage, measured_home: MeasuredHome) -> None:

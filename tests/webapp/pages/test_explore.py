@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pandas as pd
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from host.settings import Settings
@@ -21,7 +25,7 @@ from tests.webapp.three_arms import three_arms
 from warehouse.ingest.service import ingest_all
 from webapp.pages.explore import figures
 from webapp.pages.explore.page import run_config, run_table, why_nothing
-from webapp.pages.explore.selection import MARKS, parse
+from webapp.pages.explore.selection import EVERY_STUDY, MARKS, parse
 from webapp.shared import published_data, url_params
 
 
@@ -165,6 +169,30 @@ def test_points_and_legend_have_the_verdict_and_a_click_opens_the_run(
     app.session_state["explore-chosen"] = of_cell["run_id"].iloc[0]
     assert "Output throughput of this cell vs. the baseline" in words(app.run())
     assert "Output throughput of this cell" not in words(app.run())  # it was closed
+
+
+def test_the_runs_whose_boxes_are_ticked_are_compared_all_of_them(
+    open_page: OpenPage, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (measure_study(settings, study(name=name, arms=[{"name": "no draft"}])) for name in ("a", "b"))
+    ticked: list[int] = []
+    show: Callable[..., object] = st.dataframe
+
+    def tick(*given: object, **more: Any) -> object:
+        """Boxes live in the browser: AppTest cannot tick them."""
+        shown = show(*given, **more)
+        return shown if "on_select" not in more else {"selection": {"rows": ticked}}
+
+    monkeypatch.setattr(st, "dataframe", tick)
+    app = open_page("explore", study=EVERY_STUDY, job=second)
+    runs = app.dataframe[-1].value
+    ours = runs[runs["job_id"].isin([first, second])]
+    ticked += runs.index.get_indexer(ours.index).tolist()
+    assert len(ticked) == 4
+    (compare,) = [button for button in app.run().button if button.label == "Compare the 4 chosen runs"]
+    shown = words(compare.click().run())
+    assert "Only the **4 chosen runs**" in shown
+    assert "Output throughput over no draft" in shown
 
 
 def test_means_that_mix_what_is_not_told_apart_are_named(read_study: ReadStudy) -> None:

@@ -37,15 +37,16 @@ def test_an_uploaded_file_becomes_a_labelled_run_once(open_page: OpenPage, setti
     assert "result.json: line 1: the file ends too early" in words(app)
     assert not settings.bundles.exists() or list(settings.bundles.iterdir()) == []
     app = uploaded(open_page("external_results"), FILE.read_bytes(), hardware=" H200 ", study="theirs")
-    assert "Imported 1 run. Results, in a few seconds: [" in words(app)
+    assert "Imported 1 run. Results are there in a few seconds." in words(app)
+    assert "**theirs**" in [link.proto.label for link in app.get("page_link")]
     ingest_all(settings)
     assert ask(settings, "select hardware, study_name, origin from runs") == [("H200", "theirs", "imported")]
     again = page.import_uploaded([("result.json", FILE.read_bytes())], {"hardware": "H200", "study": "theirs"})
     (job_id,) = [folder.name for folder in settings.bundles.iterdir()]
     before = "Nothing was imported: 1 run in the files, all of them imported before."
     advice = f"To change their labels, remove {literal(job_id)} below and import the files again."
-    assert again == (True, f"{before} {advice}")
-    assert page.import_uploaded([("result.json", FILE.read_bytes())], {}) == (True, before)
+    assert again == (True, f"{before} {advice}", ())
+    assert page.import_uploaded([("result.json", FILE.read_bytes())], {}) == (True, before, ())
     data.remove(job_id)
     assert page.import_uploaded([("result.json", FILE.read_bytes())], {"hardware": "B200"})[0]
     ingest_all(settings)

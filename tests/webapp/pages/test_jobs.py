@@ -18,7 +18,7 @@ from jobs.table import Job
 from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.runs import write_run
-from tests.webapp.conftest import OpenPage
+from tests.webapp.conftest import OpenPage, ReadStudy
 from tests.webapp.homes import add_ended_jobs, failed_job, finish, progress, running_job, tell_worker
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, ran, words
@@ -292,6 +292,18 @@ def test_a_done_job_says_how_many_of_its_runs_failed(open_page: OpenPage, settin
     app = open_page("jobs", job=job_id)
     assert "done, 5 of 12 runs failed" in words(app)
     assert app.dataframe[0].value["state"].tolist() == [["some failed"]]
+
+
+def test_a_done_job_says_how_many_of_its_runs_are_invalid(open_page: OpenPage, read_study: ReadStudy) -> None:
+    job_id = read_study(study(), miscounted="draft")
+    app = open_page("jobs", job=job_id)
+    assert "done, 2 runs invalid" in words(app)
+    assert app.dataframe[0].value["state"].tolist() == [["some invalid"]]
+    assert [["some invalid"]] in [table.value["state"].tolist() for table in open_page("home").dataframe[:1]]
+    for page in ("results", "compare"):
+        shown = words(open_page(page, job=job_id))
+        assert "Nothing to compare yet" in shown
+        assert "at the same load. No valid run: draft" in shown
 
 
 def test_a_link_opens_a_job_to_retry_or_run_again(open_page: OpenPage, settings: Settings) -> None:

@@ -16,9 +16,15 @@ def test_the_newest_comparison_is_shown_and_a_newer_failure_named(open_page: Ope
     everything_failed = measure_study(settings, study(name="all failed", arms=[{"name": "x"}]), failing="x")
     app = open_page("cost")
     assert app.selectbox(key="job").value == f"demo · {good}"
-    assert "A newer study, all failed, failed: 2 of 2 runs failed" in _links(app)
+    assert r"A newer study, all failed, has no valid run\: 2 of 2 runs failed" in _links(app)
+    miscounted = measure_study(settings, study(name="miscounted", arms=[{"name": "x"}]), miscounted="x")
+    assert r"A newer study, miscounted, has no valid run\: 2 of 2 runs invalid" in _links(open_page("cost"))
+    shown = words(open_page("results", job=miscounted))
+    assert "Nothing to compare: none of 2 runs is valid." in shown
+    assert "2 runs of 2 failed validity checks" in shown
+    assert "done, 2 runs invalid" in shown
     failed = failed_job(settings, study(name="*demo*"), "EngineError: no such model\nTraceback")
-    assert r"A newer study, \*demo\*, failed: EngineError\: no such model" in _links(open_page("home"))
+    assert r"A newer study, \*demo\*, failed\: EngineError\: no such model" in _links(open_page("home"))
     assert "A newer study" not in _links(open_page("cost", job=without_baseline))
     app = open_page("compare", job=failed)
     assert "This study has no results: it failed (EngineError: no such model)" in words(app)

@@ -103,7 +103,7 @@ def compare_across(
     every = list(dict.fromkeys(job for of_study in jobs for job in of_study))
     cells, left_out = read_cells(con, every, metric, runs, price_usd_per_hour)
     if len({cell.of.job_id for cell in cells}) < 2:
-        one = cells[0].of.study if cells else "none of these studies"
+        one = repr(cells[0].of.study) if cells else "none of these studies"
         raise QueryError(
             f"all valid runs are of {one}: choose another study besides; arms of one are compared in pairs"
         )

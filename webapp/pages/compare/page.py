@@ -51,8 +51,9 @@ def show_page() -> None:
             study_picker.show_nothing_to_compare(
                 runs, "needs valid runs of the baseline and of another arm at the same load"
             )
-            st.stop()
         study_picker.show_caveats(runs, study_picker.job_state(job_id), "the tab Checks of the Results page")
+        if not selection.pairs:
+            st.stop()
         _show_worse(selection)
         _show_gaps(selection)
         _show_summary(selection)

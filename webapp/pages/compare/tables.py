@@ -47,8 +47,8 @@ def heat(tables: Sequence[ArmTable]) -> pd.DataFrame:
 
 
 def _heat_rows(arm_table: ArmTable) -> list[dict[str, Any]]:
-    """Yield the cells, then the mean of each row, of each column and of all. Only the mean of the whole sweep has an
-    interval over whole repeats.
+    """Yield the cells, then the mean of each row, of each column and of all. Means of rows and of all are over whole
+    repeats, as the arms' cards have them; those of columns have no interval.
     """
     arm, table, sweep = arm_table.arm, arm_table.table, arm_table.sweep
     rows = [
@@ -60,7 +60,9 @@ def _heat_rows(arm_table: ArmTable) -> list[dict[str, Any]]:
     unknown = _interval(None) | {"verdict": None, "basis": ""}
 
     def mean(row: str, column: str, value: float | None, within: Mapping[str, Any]) -> dict[str, Any]:
-        return {"arm": arm, "row": row, "column": column, "is_mean": True, **within, "ratio": value}
+        over_repeats = within["ratio"]
+        about = {"arm": arm, "row": row, "column": column, "is_mean": True, **within}
+        return about | {"ratio": value if over_repeats is None else over_repeats}
 
     for row in table.rows if len(table.columns) > 1 else ():
         swept = arm_table.sweeps_by_row[row]

@@ -47,7 +47,8 @@ def show(hardware: str, day: date) -> None:
             "changed, only added and withdrawn, so last month's costs can be computed again."
         )
     else:
-        st.caption("The price book is empty. Add an hourly price, its start date and its source.")
+        how = " Add an hourly price, its start date and its source." if visitor.allowed_any(Change.PRICES) else ""
+        st.caption(f"The price book is empty.{how}")
     undo_banner.show(UNDO)
     if not visitor.allowed_any(Change.PRICES):
         return

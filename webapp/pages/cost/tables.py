@@ -189,14 +189,18 @@ def slo_card(
     if slo is None:
         return Card(label, "no SLO", "This study sets none; [slo] in a study may bound TTFT, TPOT and E2E latency")
     bounds = f"{slo_bounds(slo)}, for {least_share:.0%} of requests"
-    arms = {arm_cost.arm for arm_cost in cheapest.values() if arm_cost is not None}
-    if not arms:
+    met = [arm_cost for arm_cost in cheapest.values() if arm_cost is not None]
+    arms = {arm_cost.arm for arm_cost in met}
+    if not met:
         near = max(costs, key=lambda arm_cost: arm_cost.within_slo or 0.0)
         nearest = "" if not near.within_slo else f"; nearest: {near.within_slo:.1%} with {where(near)}"
         return Card(label, "none", f"No arm meets it at any load: {bounds}{nearest}")
     without = sum(arm_cost is None for arm_cost in cheapest.values())
     more = f"; no arm meets it on {count(without, 'workload')}" if without else ""
-    return Card(label, next(iter(arms)) if len(arms) == 1 else f"{len(arms)} arms", f"{bounds}{more}")
+    only = met[0]
+    paid = f"{number(only.per_million_output_tokens)} {only.currency} per 10⁶ output tokens, {where(only)}: "
+    value = only.arm if len(arms) == 1 else f"{len(arms)} arms"
+    return Card(label, value, f"{paid if len(met) == 1 else ''}{bounds}{more}")
 
 
 def energy_card(costs: Sequence[ArmCost]) -> Card:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 
 from lab.advice.answer import Answer, Choice
@@ -14,6 +16,8 @@ from webapp.shared.verdicts import answers
 #: Studies that are read, the newest first.
 _MOST_STUDIES = 20
 _OPEN = "? inconclusive"
+#: How many requests a load without a name of its own has: a longer run is no other load.
+_REQUESTS = re.compile(r"^(c\d+)-n\d+")
 #: Only for Drafthouse itself.
 _HIDDEN = ("job_id", "arms")
 _ORDER = ("workload", "concurrency", "deploy", "change", "study", "measured", "open", "load", "hardware", "engine")
@@ -50,7 +54,7 @@ def deployments(target: str) -> pd.DataFrame:
             "job_id": study["job_id"],
         }
         for choice in () if answer is None else answer.choices:
-            key = (str(about["hardware"]), choice.workload, choice.load)
+            key = (str(about["hardware"]), choice.workload, _REQUESTS.sub(r"\1", choice.load))
             if key not in rows or (rows[key]["deploy"] == _OPEN and choice.action != "inconclusive"):
                 rows[key] = _row(choice, answer) | about
     return pd.DataFrame(list(rows.values()), columns=[*_ORDER, *_HIDDEN])

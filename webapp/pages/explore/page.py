@@ -216,12 +216,12 @@ def show_comparing(chosen: pd.DataFrame) -> None:
         return
     ours = chosen[chosen["origin"] != "published"]
     run_ids, jobs = list(dict.fromkeys(ours["run_id"])), list(dict.fromkeys(ours["job_id"]))
-    query = [(url_params.JOB.key, job) for job in jobs[:1]]
+    query = {url_params.JOB.key: jobs[:1]}
     if len(jobs) > 1:
-        query += [(url_params.WITH.key, job) for job in jobs[1:]] + [(url_params.RUNS.key, run) for run in run_ids]
+        query |= {url_params.WITH.key: jobs[1:], url_params.RUNS.key: run_ids}
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button(
-            f"Compare the {count(len(run_ids), 'chosen run')}",
+            "Compare the arms of this study" if len(jobs) == 1 else f"Compare the {count(len(run_ids), 'chosen run')}",
             icon=":material/compare_arrows:",
             type="primary",
             disabled=not jobs or len(run_ids) > MOST_RUNS,
@@ -232,7 +232,7 @@ def show_comparing(chosen: pd.DataFrame) -> None:
         if len(run_ids) > MOST_RUNS:
             st.caption(f"At most {MOST_RUNS} runs can be chosen one by one.", width="content")
         elif len(jobs) == 1:
-            words = "All are of one study: its arms are compared in pairs, with all of their runs."
+            words = "All rows are of one study: its arms are compared in pairs, with all of their runs."
             st.caption(words, width="content")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
@@ -85,26 +84,27 @@ def show_upload() -> None:
             "run `drafthouse import PATH` on this host."
         )
         if outcome := st.session_state.pop(_OUTCOME, None):
-            succeeded, sentence = outcome
+            succeeded, sentence, jobs = outcome
             (st.success if succeeded else st.error)(sentence)
+            for job in jobs:
+                _show_results_link(labels.get("study", job), job)
 
 
-def import_uploaded(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -> tuple[bool, str]:
-    """Import the files; return whether that succeeded, and a sentence."""
+def import_uploaded(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -> tuple[bool, str, tuple[str, ...]]:
+    """Import the files; return whether that succeeded, a sentence, and the jobs with new runs."""
     try:
         imported = data.import_files(files, labels)
     except UserError as error:
-        return False, literal(error)
+        return False, literal(error), ()
     new, earlier = len(imported.new_run_ids), len(imported.runs) - len(imported.new_run_ids)
     jobs, rest = literal(", ".join(imported.jobs)), f" ({earlier} more were imported before)" if earlier else ""
     lacking = "".join(f" {literal(sentence)}." for sentence in imported.refused)
     if not new:
         again = f" To change their labels, remove {jobs} below and import the files again." if labels else ""
         again += lacking
-        return True, f"Nothing was imported: {count(earlier, 'run')} in the files, all of them imported before.{again}"
-    named = [(literal(labels.get("study", job)), urlencode({"job": job})) for job in imported.jobs]
-    links = ", ".join(f"[{name}](results?{query})" for name, query in named)
-    return True, f"Imported {count(new, 'run')}{rest}. Results, in a few seconds: {links}.{lacking}"
+        before = f"Nothing was imported: {count(earlier, 'run')} in the files, all of them imported before."
+        return True, f"{before}{again}", ()
+    return True, f"Imported {count(new, 'run')}{rest}. Results are there in a few seconds.{lacking}", imported.jobs
 
 
 def choose_labels() -> dict[str, str]:
@@ -137,12 +137,7 @@ def _show_one(job: pd.Series) -> None:
     with st.container(
         border=True, horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap="small"
     ):
-        st.page_link(
-            page_file("results"),
-            label=f"**{literal(job['study_name'])}**",
-            icon=":material/monitoring:",
-            query_params={url_params.JOB.key: job_id},
-        )
+        _show_results_link(str(job["study_name"]), job_id)
         failed = f", {job['failed']} failed" if job["failed"] else ""
         about = [f"{count(int(job['runs']), 'run')}{failed}", *(job[name] for name in ("tools", "arms", "hardware"))]
         if job["imported_by"]:
@@ -158,6 +153,11 @@ def _show_one(job: pd.Series) -> None:
                 on_click=_remove,
                 args=(job_id,),
             )
+
+
+def _show_results_link(name: str, job_id: str) -> None:
+    query = {url_params.JOB.key: job_id}
+    st.page_link(page_file("results"), label=f"**{literal(name)}**", icon=":material/monitoring:", query_params=query)
 
 
 @callback

@@ -37,7 +37,8 @@ def card(comparison: StudyComparison, arm: str, mean: Judged) -> Card:
         return Card(arm, value, f"{MARKS['control']} control, {control.sentence}")
     within = "" if ratio is None else f" {bounds(ratio.value, ratio.low, ratio.high)}".rstrip()
     pairs = [pair for pair in comparison.pairs if pair.candidate.arm == arm]
-    where = f" over all cells{within}. {_tally(pairs)}" if len(pairs) > 1 else f"{within} in its only cell"
+    where = f" over all cells{within}{_of_repeats(pairs, mean)}. {_tally(pairs)}"
+    where = where if len(pairs) > 1 else f"{within} in its only cell"
     return Card(arm, value, f"{MARKS[mean.verdict.word]} {mean.verdict.word}{where}")
 
 
@@ -45,6 +46,14 @@ def of_category(comparison: StudyComparison, category: str | None) -> StudyCompa
     """Return the comparison of one category's cells (None: all); verdicts stay corrected for all cells."""
     pairs = tuple(pair for pair in comparison.pairs if category is None or pair.candidate.category == category)
     return replace(comparison, pairs=pairs)
+
+
+def _of_repeats(pairs: Sequence[Pair], mean: Judged) -> str:
+    """Say over how many repeats the mean is, if cells have more; those of rounds are means over each cell's own."""
+    over, most = mean.comparison.repeats, max((pair.comparison.repeats for pair in pairs), default=0)
+    if mean.comparison.starts or not 0 < over < most:
+        return ""
+    return f", from the {over} of {most} repeats that are valid in every cell"
 
 
 def _tally(pairs: Sequence[Pair]) -> str:

@@ -158,7 +158,7 @@ def test_chosen_runs_are_compared_alone(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_what_cannot_be_compared_is_refused_in_a_sentence(con: duckdb.DuckDBPyConnection) -> None:
-    with pytest.raises(QueryError, match="all valid runs are of study of ours: choose another study"):
+    with pytest.raises(QueryError, match="all valid runs are of 'study of ours': choose another study"):
         compare_across(con, ["ours"])
     with pytest.raises(
         QueryError, match="it has no valid run of an arm 'gone': its arms with valid runs are no draft, draft"
