@@ -71,6 +71,16 @@ def test_a_share_has_as_many_decimals_as_its_interval_deserves(
     assert number_format.percent(value, low, high) == words
 
 
+def test_a_part_of_one_is_written_like_every_other_percentage() -> None:
+    assert number_format.percentage(0.3141) == "31 %"
+    assert number_format.percentage(-0.025, 1, sign=True) == "-2.5 %"
+
+
+def test_a_change_has_no_more_decimals_than_a_ratio() -> None:
+    near = number_format.change(0.735294117, 0.735294116, 0.735294118)
+    assert near == "26.4706 % lower (95 % CI 26.4706 to 26.4706 %)"
+
+
 @given(st.floats(0.01, 100), st.floats(1e-6, 1), st.floats(1, 1e6))
 def test_an_interval_is_too_wide_whichever_way_round_its_ratio_is(value: float, down: float, up: float) -> None:
     assume(min(abs(10 * down - 1), abs(up / 10 - 1)) > 1e-9)  # beyond rounding
