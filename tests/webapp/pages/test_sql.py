@@ -164,8 +164,6 @@ def test_a_first_visit_shows_an_example_with_answer_chart_and_tables(open_page: 
 
 def test_the_link_of_a_query_shows_its_answer_and_chart_again(open_page: OpenPage) -> None:
     sql = "select unnest([1, 2]) as a, unnest([3, 4]) as b, unnest(['p', 'q']) as c"
-    first = open_page("sql")
-    assert open_page("sql", query=link_of(first)).text_area(key="sql-text").value == EXAMPLES[0].sql
     app = open_page("sql", query="0123456789ab")
     assert "names the query 0123456789ab, which does not exist" in words(app)
     app = write(app, sql)

@@ -240,7 +240,7 @@ def show_answer() -> None:
         query = state.current()
     _show_size(answer)
     try:
-        view_id = state.link_to(query)
+        view_id = state.save(query)
     except UserError as error:
         st.info(f"This answer cannot be pinned or linked to: {literal(error)}.", icon=":material/link_off:")
         view_id = ""

@@ -166,13 +166,7 @@ def saved(view_id: str) -> Query | None:
 
 def update_link() -> None:
     """Save the current query and put its id into the URL."""
-    link_to(current())
-
-
-def link_to(query: Query) -> str:
-    """Save the query, put its id into the URL and return it. Raises UserError if it is not stored."""
-    view_id = st.session_state[_VIEW_ID] = st.query_params[QUERY] = save(query)
-    return view_id
+    st.session_state[_VIEW_ID] = st.query_params[QUERY] = save(current())
 
 
 def show(query: Query) -> None:
