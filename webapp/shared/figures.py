@@ -75,7 +75,7 @@ def _show_choosable(spec: dict[str, Any], words: str, key: str, choose: Choose) 
 def legend(styles: Sequence[ArmStyle]) -> str:
     """Return the drawn arms with their colours and marks, as Markdown."""
     return " \u2002 ".join(
-        f':color[{style.letter}]{{foreground="{style.colour}"}}\u00a0{_unbroken(literal(style.arm))}'
+        f':color[{style.letter}]{{foreground="{style.colour}"}}\u00a0{literal(_unbroken(style.arm))}'
         + (f" :gray[{literal(style.note)}]" if style.note else "")
         for style in styles
     )

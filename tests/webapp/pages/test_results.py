@@ -73,7 +73,8 @@ def test_the_newest_study_is_shown_with_its_headline(open_page: OpenPage, settin
 
 
 def test_arms_stand_in_the_studys_order(open_measured: OpenPage) -> None:
-    legends = [element.value for element in open_measured("results").markdown if "foreground" in element.value]
+    shown = [element.value.replace("\u00a0", " ") for element in open_measured("results").markdown]
+    legends = [text for text in shown if "foreground" in text]
     assert [legend.index("draft") < legend.index("a first by name") for legend in legends] == [True] * 3
 
 
