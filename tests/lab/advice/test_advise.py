@@ -193,8 +193,8 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
             ),
             (
                 (
-                    "29 % of draft k=3's drafted tokens are accepted, under 30 %: drop to 2 drafted tokens or change the "
-                    "draft model"
+                    "29 % of draft k=3's drafted tokens are accepted, under 30 %: drop to 2 drafted tokens or change "
+                    "the draft model"
                 ),
                 "rule of thumb",
                 OURS,
