@@ -23,7 +23,7 @@ from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import REFERENCE_MODELS, check_hub_model, check_model, expanded, local_folder
 from jobs.engines.profiles import Profile, installed_of, read_profiles
 from jobs.engines.unknown import unknown_of_arm
-from jobs.fleet.worker_registry import WorkerInfo, distinct_engines, has_hardware, list_workers
+from jobs.fleet.worker_registry import WorkerInfo, distinct_engines, has_hardware, lacking_hardware, list_workers
 from jobs.forecast import forecast_study
 from jobs.policy import Rules, load_policy, location_problems, policy_file, setting_problems
 from lab.errors import RevisionError, StudyError, UserError
@@ -245,13 +245,9 @@ def _has_gpu(context: Context, study: Study) -> bool:
 
 def _hardware_problems(context: Context, study: Study) -> Iterator[Problem]:
     """Yield hardware that no known worker has; without any known worker everything is allowed."""
-    names = sorted({worker.hardware for worker in context.workers}) if study.hardware is not None else []
-    if names and not any(has_hardware(name, study.hardware) for name in names):
-        sentence = (
-            f"no worker has {study.hardware!r}; workers have {', '.join(names)}. Leave hardware out to allow any, or "
-            "start `drafthouse worker` on such a machine first"
-        )
-        yield "hardware", sentence
+    if lacking := lacking_hardware(study, context.workers):
+        remedy = "Leave hardware out to allow any, or start `drafthouse worker` on such a machine first"
+        yield "hardware", f"{lacking}. {remedy}"
 
 
 def _engine_problems(context: Context, study: Study, arm: Arm, field: str) -> tuple[list[Problem], bool]:

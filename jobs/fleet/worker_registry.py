@@ -109,7 +109,7 @@ def why_jobs_wait(engine: sa.Engine, jobs: Sequence[Job]) -> dict[str, str]:
 
 
 def _why_it_waits(job: Job, present: Sequence[WorkerInfo]) -> str:
-    if lacking := lacking_engines(job.study, present):
+    if lacking := lacking_hardware(job.study, present) or lacking_engines(job.study, present):
         return lacking
     able = [worker for worker in present if worker.has_engines(job.study)]
     if able and all(worker.lacks(job) for worker in able):
@@ -118,6 +118,16 @@ def _why_it_waits(job: Job, present: Sequence[WorkerInfo]) -> str:
     if not all(worker.waits_for for worker in able):
         return ""
     return "; ".join(f"{worker.slot_name} waits: {worker.waits_for}" for worker in able)
+
+
+def lacking_hardware(study: Study, workers: Sequence[WorkerInfo]) -> str:
+    """Return `no worker has the hardware 'H200'; workers have AMD EPYC (2 cores)`; empty if one has what the study
+    requires, or without any worker.
+    """
+    names = sorted({worker.hardware for worker in workers})
+    if not names or any(has_hardware(name, study.hardware) for name in names):
+        return ""
+    return f"no worker has the hardware {study.hardware!r}; workers have {', '.join(names)}"
 
 
 def lacking_engines(study: Study, workers: Sequence[WorkerInfo]) -> str:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from jobs.series import store
 from jobs.series.history import judge
 from jobs.series.store import FINDINGS, SUSPICIOUS, Night, Series
-from lab.metrics.number_format import times
+from lab.metrics.number_format import percentage, times
 from lab.series.alarm import MEASURES, MOST_NIGHTS, Finding, Measure
 from warehouse.app_db import schema as tables
 from warehouse.queries.series import Measured
@@ -88,7 +88,8 @@ def _sentence(arm: str, measure: Measure, finding: Finding) -> str:
         if measure is not MEASURES[0]
         else (f"; the nights before predicted {times(finding.low)} to {times(finding.high)}")
     )
-    return f"the {measure.label} of {arm!r} {verb} by {change:.1%}{over}, confirmed by measuring again{expected}"
+    by = f"by {percentage(change, 1)}{over}"
+    return f"the {measure.label} of {arm!r} {verb} {by}, confirmed by measuring again{expected}"
 
 
 def raise_alarm(

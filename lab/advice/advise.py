@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lab.advice import prediction
-from lab.metrics.number_format import ratio
+from lab.metrics.number_format import percentage, ratio
 from lab.study.methods import method_of
 
 Outcome = Literal["faster", "slower", "no difference", "inconclusive"]
@@ -238,7 +238,7 @@ def _memory(cell: Measured) -> Iterator[Reason]:
         )
     full, other = cell.own.kv_cache_usage, cell.baseline.kv_cache_usage
     if full is not None and other is not None:
-        used += f"; {cell.arm}'s KV cache was at most {full:.0%} full, the baseline's {other:.0%}"
+        used += f"; {cell.arm}'s KV cache was at most {percentage(full)} full, the baseline's {percentage(other)}"
     yield Reason(f"{used}; {_DRAFT_GIB} are usual for a draft", "measured", cell.run_ids)
 
 
@@ -261,14 +261,15 @@ def tuning(cell: Measured) -> Iterator[Reason]:
         return
     if rate > _HIGH_RATE and cell.gamma <= FIRST_GAMMA:
         yield Reason(
-            f"{rate:.0%} of {cell.arm}'s drafted tokens are accepted, over {_HIGH_RATE:.0%}: try 4 to 5 drafted tokens",
+            f"{percentage(rate)} of {cell.arm}'s drafted tokens are accepted, over {percentage(_HIGH_RATE)}: "
+            "try 4 to 5 drafted tokens",
             "rule of thumb",
             cell.run_ids,
         )
     elif rate < _LOW_RATE:
         instead = "drop to 2 drafted tokens or change the draft model" if cell.gamma > 2 else "change the draft model"
         yield Reason(
-            f"{rate:.0%} of {cell.arm}'s drafted tokens are accepted, under {_LOW_RATE:.0%}: {instead}",
+            f"{percentage(rate)} of {cell.arm}'s drafted tokens are accepted, under {percentage(_LOW_RATE)}: {instead}",
             "rule of thumb",
             cell.run_ids,
         )

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import special
 
 from lab.comparison.effect import CONFIDENCE, Interval
+from lab.metrics.number_format import percentage
 
 #: The false-alarm rate of three standard deviations on a control chart.
 FALSE_ALARMS = 2 * float(special.ndtr(-3))
@@ -26,7 +27,8 @@ LEAST_CHANGE = 0.02
 #: What a user reads beside the states.
 RULE = (
     f"A run counts as changed if its acceptance length lies outside the prediction limits of the runs since the last "
-    f"change (false alarms: {FALSE_ALARMS:.2%} of runs) and differs from their mean by more than {LEAST_CHANGE:.0%}. "
+    f"change (false alarms: {percentage(FALSE_ALARMS, 2)} of runs) and differs from their mean by more than "
+    f"{percentage(LEAST_CHANGE)}. "
     f"With fewer than {LEAST_RUNS} earlier runs there is no verdict."
 )
 State = Literal["too little history", "steady", "changed"]

@@ -76,6 +76,11 @@ def percent(value: float | None, low: float | None = None, high: float | None = 
     return f"{value:,.{decimals}f} % [{low:,.{decimals}f}, {high:,.{decimals}f}]"
 
 
+def percentage(value: float, decimals: int = 0, *, sign: bool = False) -> str:
+    """Format a part of 1 in per cent: `31.4 %`; with `sign` a difference of two: `+2.5 %`."""
+    return f"{100 * value:{'+' if sign else ''}.{decimals}f} %"
+
+
 def change(value: float, low: float | None = None, high: float | None = None, *, strict: bool = False) -> str:
     """Format a ratio as a change: `57 % lower (95 % CI 15 to 78 %)`; from twice on as `2.10 times as high (…)`.
 

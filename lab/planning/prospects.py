@@ -20,6 +20,7 @@ from lab.comparison.moderation import Scatter, moderated
 from lab.comparison.samples import Array
 from lab.comparison.spread import Spread, over_blocks
 from lab.comparison.verdict import verdicts
+from lab.metrics.number_format import percentage
 from lab.planning.components import Components
 from lab.study import Study
 from lab.study.duration import rough_duration
@@ -82,7 +83,7 @@ class Prospects:
         if is_good and (self.best is None or self.as_is.seconds <= self.best.seconds):
             return ""
         if self.best is None:
-            return f"Even {max(_STARTS)} engine starts of each arm would not decide {WANTED_SHARE:.0%} of them."
+            return f"Even {max(_STARTS)} engine starts of each arm would not decide {percentage(WANTED_SHARE)} of them."
         size = self.best.size
         parts = [f"{size.starts * size.runs_per_start} repeats"]
         parts += [f"{size.runs_per_start} on each engine start"] * (size.runs_per_start > 1)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.metrics.number_format import percentage
+
 #: With fewer completions of an arm than this there is no test.
 LEAST = 50
 #: The level of the test, and how many random divisions it takes.
@@ -47,7 +49,7 @@ class Difference:
         word = "another distribution" if self.differs else "no other distribution found"
         return (
             f"{word}: p = {self.p:.2g}, {self.kinds} kinds of completions in {self.baseline} and {self.candidate}; "
-            f"{REPLACED:.0%} replaced would be noticed with a chance of {self.power:.0%}"
+            f"{percentage(REPLACED)} replaced would be noticed with a chance of {percentage(self.power)}"
         )
 
 

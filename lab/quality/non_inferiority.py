@@ -15,6 +15,7 @@ from typing import Literal
 from scipy import special
 
 from lab.comparison.effect import CONFIDENCE, Interval
+from lab.metrics.number_format import percentage
 
 #: An arm is not worse if its mean score is certainly less than this below the baseline's.
 MARGIN = 0.05
@@ -44,12 +45,13 @@ class Quality:
     @property
     def sentence(self) -> str:
         low, high = self.difference.low or 0.0, self.difference.high or 0.0
-        bounds = f"{self.difference.value:+.1%} [{low:+.1%}, {high:+.1%}]"
-        about = f"{self.word}: score {self.candidate:.1%} against {self.baseline:.1%}, {bounds}, {self.prompts} prompts"
+        change, least, most = (percentage(value, 1, sign=True) for value in (self.difference.value, low, high))
+        scores = f"score {percentage(self.candidate, 1)} against {percentage(self.baseline, 1)}"
+        about = f"{self.word}: {scores}, {change} [{least}, {most}], {self.prompts} prompts"
         more = "" if self.prompts_needed is None else f"; about {self.prompts_needed} would decide"
         if max(self.baseline, self.candidate) < MARGIN:
             more = "; so little cannot get worse: choose prompts that the baseline can answer"
-        return f"{about}, margin {MARGIN:.0%}{more}"
+        return f"{about}, margin {percentage(MARGIN)}{more}"
 
 
 def quality(baseline: Mapping[str, float], candidate: Mapping[str, float]) -> Quality | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lab.comparison.verdict import MARGIN
+from lab.metrics.number_format import percentage
 from lab.schedule.schedule import End, Outcome, Step
 from lab.study import Arm, Study
 from lab.study.plan import Launch, PlannedRun, with_fresh_starts
@@ -174,7 +175,7 @@ class Tuning:
 
     def _end(self, progress: Progress) -> End:
         sentences = {
-            "decided": f"At no load could another setting be faster by more than {MARGIN:.0%}",
+            "decided": f"At no load could another setting be faster by more than {percentage(MARGIN)}",
             "most repeats": f"Some loads are inconclusive after {self._tune.most_repeats} repeats",
             "most runs": f"Some loads are inconclusive after the {self._most_runs} runs that a race may take",
             "budget spent": "The budget did not allow another round",

@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtr
 
+from lab.metrics.number_format import percentage
 from lab.series.alarm import Measure
 
 Word = Literal["unmeasured", "undecided", "good", "bad", "inconclusive"]
@@ -159,7 +160,8 @@ def _ends(tried: Sequence[Tried], measure: Measure) -> Step | End | None:
     if tried[version].is_spent:
         return End(
             f"there is nothing to find: the {measure.label} of {tried[0].name} and {tried[-1].name} differs by "
-            f"{-math.expm1(-distance):+.1%}, which is not certain or less than {measure.margin:.0%}"
+            f"{percentage(-math.expm1(-distance), 1, sign=True)}, which is not certain or less than "
+            f"{percentage(measure.margin)}"
         )
     return Step(version, f"{ends[version]}: the two ends are not known to differ yet")
 
@@ -184,7 +186,9 @@ def _end(tried: Sequence[Tried], measure: Measure, good: int, bad: int) -> End:
     fell = -math.expm1(tried[bad].mean - tried[good].mean)
     sure = f"wrong with a chance of {wrong:.2g} at most, if there was only one change"
     if bad - good == 1:
-        sentence = f"the first bad version is {tried[bad].name}: the {measure.label} fell by {fell:.1%} ({sure})"
+        sentence = (
+            f"the first bad version is {tried[bad].name}: the {measure.label} fell by {percentage(fell, 1)} ({sure})"
+        )
         return End(sentence, tried[bad].name, wrong)
     reasons = [
         f"{each.name} is inconclusive" if each.failed is None else f"{each.name} could not be measured: {each.failed}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.samples import RunSample
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
-from lab.metrics.number_format import times
+from lab.metrics.number_format import percentage, times
 from lab.schedule.tuning import Progress, RunResult, Tuning
 from lab.study import Arm, Study
 from lab.study.arm import SCHEDULE
@@ -185,8 +185,8 @@ def _fate(setting: Setting, at: Standing, runs: int) -> str:
         return "left off: not shown to be faster than no speculation"
     named = "chosen" if chosen == deployable else "fastest"
     if setting in at.contenders():
-        return f"inconclusive: it may be faster by up to {math.expm1(at.upper(setting, chosen)):.0%}"
+        return f"inconclusive: it may be faster by up to {percentage(math.expm1(at.upper(setting, chosen)))}"
     if at.gain(setting) > at.gain(chosen) - math.log1p(MARGIN):
-        return f"within {MARGIN:.0%} of the {named} one"
+        return f"within {percentage(MARGIN)} of the {named} one"
     worse = f"slower: {times(math.exp(at.gain(setting) - at.gain(chosen)))} of the {named} one"
     return worse if runs else f"not run, {worse} judged by its neighbours"

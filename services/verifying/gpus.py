@@ -10,6 +10,7 @@ import pandas as pd
 import pynvml
 
 from jobs.host_report import Finding
+from lab.metrics.number_format import percentage
 from workers.probes.nvml import Gpu, gpus, known
 
 _NO_GPU = "not measured: no NVIDIA GPU"
@@ -42,7 +43,7 @@ def telemetry(runs: pd.DataFrame) -> Finding:
         ok=True,
         found=f"{power.min():.0f} to {power.max():.0f} W, {clock.min():.0f} to {clock.max():.0f} MHz, "
         f"at most {done['gpu_memory_used_max_bytes'].max() / 2**30:.1f} GiB"
-        + ("" if pd.isna(throttled) else f", throttled for {throttled:.0%} of a window at most"),
+        + ("" if pd.isna(throttled) else f", throttled for {percentage(throttled)} of a window at most"),
     )
 
 

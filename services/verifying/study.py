@@ -8,7 +8,7 @@ import pandas as pd
 
 from jobs.engines.capabilities import Capabilities
 from jobs.host_report import Finding
-from lab.metrics.number_format import times
+from lab.metrics.number_format import percentage, times
 from lab.study import Arm, Load, Speculation, Study, Workload
 from lab.study.reference_pair import DRAFTS, FLAGS, TARGET
 
@@ -128,7 +128,7 @@ def _identical(run: pd.Series | None, again: pd.Series | None) -> Finding:
     ratio = again["output_tok_per_s"] / run["output_tok_per_s"]
     difference = max(ratio, 1 / ratio) - 1
     is_near = bool(difference <= MOST_DIFFERENCE)
-    found = f"two engine starts without a draft differ by {difference:.1%} in output throughput"
+    found = f"two engine starts without a draft differ by {percentage(difference, 1)} in output throughput"
     remedy = "" if is_near else "find what else runs on this host, and measure with more repeats"
     return Finding(what, ok=is_near, found=found, remedy=remedy)
 

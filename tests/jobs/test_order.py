@@ -282,7 +282,7 @@ def test_hardware_that_no_worker_has_is_refused_with_what_there_is(home: Home) -
     ((field, sentence),) = refused.value.problems
     assert field == "hardware"
     assert sentence == (
-        "no worker has 'B200'; workers have 2 x NVIDIA H200. Leave hardware out to allow any, or start "
+        "no worker has the hardware 'B200'; workers have 2 x NVIDIA H200. Leave hardware out to allow any, or start "
         "`drafthouse worker` on such a machine first"
     )
     register_worker(home.database, "v", host="h", hardware="AMD EPYC", gpus=0, is_dead=lambda _worker: False)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from lab.metrics.number_format import is_saving_too_wide, number, percent
 from webapp.charts.axes import PANEL_HEIGHT, LoadAxis, Setting, with_load, without_wide
-from webapp.charts.marks import colour, losing_side, points, shape, tips, whiskers
+from webapp.charts.marks import DODGE, colour, dodged, losing_side, points, shape, tips, whiskers
 from webapp.charts.theme import colour_scale
 
 #: Steps of a logarithmic axis that read well.
@@ -33,7 +33,7 @@ def panel(frame: pd.DataFrame, title: str, setting: Setting, domain: tuple[float
         axis=alt.Axis(values=ticks(domain), format="~g", labelOverlap=False),
     )
     colours = colour_scale(setting.styles)
-    marks = base.mark_point(size=75, opacity=1, strokeWidth=2).encode(
+    marks = base.mark_point(size=75, opacity=1, strokeWidth=2, xOffset=DODGE).encode(
         y=y,
         shape=shape(setting.styles),
         stroke=alt.Stroke("arm:N", scale=colours, legend=None),
@@ -62,7 +62,8 @@ def saving_panel(frame: pd.DataFrame, setting: Setting, domain: tuple[float, flo
     layers: list[Any] = [*losing_side(domain, setting.mode, baseline=0.0), _lines(base, setting, y)]
     if _without_wide(frame)["saving_low"].notna().any():
         known = base.transform_filter("isValid(datum.saving_low)")
-        layers.append(whiskers(known, "saving_low", "saving_high", opacity=0.75, clip=True).encode(color=arms))
+        ends = whiskers(known, "saving_low", "saving_high", opacity=0.75, clip=True, xOffset=DODGE)
+        layers.append(ends.encode(color=arms))
     tooltip = tips(*_where(setting.axis), ("saved:N", "Saving [95 %]"))
     marks = points(base, setting.styles, y=y, color=arms, tooltip=tooltip)
     return alt.LayerChart(layer=[*layers, marks], height=PANEL_HEIGHT)
@@ -99,7 +100,7 @@ def ticks(domain: tuple[float, float]) -> list[float]:
 
 
 def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
-    shown = with_load(frame)
+    shown = dodged(with_load(frame), "arm", setting.styles)
     if "cost" in shown:
         shown = shown.assign(amount=shown["cost"].map(number))
     if "saving" in shown:
@@ -109,7 +110,7 @@ def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
 
 
 def _lines(base: alt.Chart, setting: Setting, y: alt.Y) -> alt.Chart:
-    made: alt.Chart = base.mark_line(strokeWidth=2).encode(y=y, color=colour(setting.styles))
+    made: alt.Chart = base.mark_line(strokeWidth=2, xOffset=DODGE).encode(y=y, color=colour(setting.styles))
     return made
 
 
@@ -120,5 +121,5 @@ def _where(axis: LoadAxis) -> tuple[str | tuple[str, str], ...]:
 #: The columns that the charts need.
 _DRAWN = (
     *("arm", "category", "pattern", "load", "cost", "amount", "saved", "saving", "saving_low", "saving_high"),
-    *("meets_slo", "price_source"),
+    *("meets_slo", "price_source", "dodge_px"),
 )

@@ -22,7 +22,8 @@ _HEIGHT = 380
 #: About as many fit side by side below the narrowest chart, a card of a dashboard.
 _LETTERS_ON_A_LINE = 40
 _LABEL_LIMIT_PX = 120
-_LEGEND_COLUMNS = 3
+#: Pixels of a letter in the legend, of a mark with its margins, and the most for a name.
+_LETTER_PX, _MARK_PX, _MOST_NAME_PX = 6.5, 34, 260
 _MAX_PANELS = 6
 #: A column of more values gets no colours, and no evenly spaced axis, unless the reader chooses it.
 _MAX_VALUES = 20
@@ -199,7 +200,7 @@ def _colour(frame: pd.DataFrame, spec: ChartSpec, mode: Mode, styles: Sequence[A
     if spec.colour is None:
         return None
     column = frame[spec.colour]
-    legend = None if spec.colour == spec.x else alt.Legend(columns=_LEGEND_COLUMNS)  # the x axis names the same values
+    legend = None if spec.colour == spec.x else alt.Legend(columns=_columns(column))  # the x axis names the same values
     if is_number(column) and not (is_ordered(column) and _is_short(column)):
         return alt.Color(title=spec.colour, legend=legend)
     values = _without_nulls(frame[[spec.colour]], spec.colour)[spec.colour]
@@ -213,6 +214,12 @@ def _colour(frame: pd.DataFrame, spec: ChartSpec, mode: Mode, styles: Sequence[A
         names = sorted(names, key=lambda name: (isinstance(name, str), name))
     scale = alt.Scale(domain=names, range=distinct_colours(names, mode, styles))
     return alt.Color(title=spec.colour, scale=scale, legend=legend, sort=None)
+
+
+def _columns(names: pd.Series) -> alt.ExprRef:
+    """Return as many columns of the legend as fit below the chart, on a phone as well."""
+    letters = max((len(str(name)) for name in names.unique()), default=0)
+    return alt.ExprRef(f"max(1, floor(width / {_MARK_PX + min(_MOST_NAME_PX, round(_LETTER_PX * letters))}))")
 
 
 def distinct_colours(names: Sequence[Any], mode: Mode, styles: Sequence[ArmStyle] = ()) -> list[str]:

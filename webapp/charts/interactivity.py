@@ -9,13 +9,18 @@ from webapp.charts.axes import PANEL_HEIGHT, SHORT
 from webapp.charts.marks import colour, points, tips, with_written
 from webapp.charts.theme import ArmStyle
 
+#: Where an arm's loads are named beside its points: under a high load the arms' points nearly coincide.
+_BESIDE = ((0, -11), (0, 12), (-12, 0), (12, 0))
+
 
 def panel(frame: pd.DataFrame, title: str, styles: tuple[ArmStyle, ...]) -> alt.LayerChart:
     """Draw one target's workload: a line per arm through its loads, each named by its concurrency.
 
     `frame`: arm, concurrency, user_tok_per_s, and value, of which `title` is the name with its unit.
     """
-    rows = frame.assign(load=frame["concurrency"].astype(str))
+    places = {style.arm: _BESIDE[number % len(_BESIDE)] for number, style in enumerate(styles)}
+    dx, dy = zip(*frame["arm"].map(places), strict=True)
+    rows = frame.assign(load=frame["concurrency"].astype(str), dx=dx, dy=dy)
     base = with_written(alt.Chart(rows), "user_tok_per_s", "value").encode(
         x=alt.X(
             "user_tok_per_s:Q",
@@ -31,5 +36,6 @@ def panel(frame: pd.DataFrame, title: str, styles: tuple[ArmStyle, ...]) -> alt.
         *(("user_tok_per_s_written:N", "Speed for one user, tok/s"), ("value_written:N", title)),
     )
     line = base.mark_line(strokeWidth=2).encode(order=alt.Order("concurrency:Q"))
-    named = base.mark_text(dy=-11, fontSize=10).encode(text=alt.Text("load:N"))
+    named = base.mark_text(dx=alt.ExprRef("datum.dx"), dy=alt.ExprRef("datum.dy"), fontSize=10)
+    named = named.encode(text=alt.Text("load:N"))
     return alt.LayerChart(layer=[line, points(base, styles, tooltip=tooltip), named], height=PANEL_HEIGHT)

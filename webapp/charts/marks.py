@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
@@ -19,6 +20,10 @@ _ENDS: dict[Mode, tuple[str, str, str]] = {
     "dark": ("#e8743b", "#1e2732", "#4ba3e3"),
 }
 _HALF_BRIGHT = 128
+#: Pixels between the marks of two series at one x, so that whiskers stand side by side.
+_DODGE_PX, _MOST_DODGED_PX = 9, 40
+#: The `xOffset` of a mark of `dodged` rows.
+DODGE = alt.ExprRef("datum.dodge_px || 0")
 #: Fields that several tooltips have, with title and format.
 _TIPS: dict[str, tuple[str, ...]] = {
     "arm": ("arm:N", "Arm"),
@@ -48,8 +53,9 @@ def shape(styles: Sequence[ArmStyle], field: str = "arm") -> alt.Shape:
 
 
 def points(base: alt.Chart, styles: Sequence[ArmStyle], field: str = "arm", **channels: Any) -> alt.Chart:
-    """Draw filled points in the arms' shapes."""
-    drawn: alt.Chart = base.mark_point(filled=True, size=75, opacity=1).encode(shape=shape(styles, field), **channels)
+    """Draw filled points in the arms' shapes, side by side if the rows are `dodged`."""
+    dots = base.mark_point(filled=True, size=75, opacity=1, xOffset=DODGE)
+    drawn: alt.Chart = dots.encode(shape=shape(styles, field), **channels)
     return drawn
 
 
@@ -57,6 +63,14 @@ def whiskers(base: alt.Chart, low: str = "low", high: str = "high", **style: Any
     """Draw upright rules between two columns; `style` is the mark's."""
     drawn: alt.Chart = base.mark_rule(strokeWidth=1.5, **style).encode(y=alt.Y(f"{low}:Q"), y2=alt.Y2(f"{high}:Q"))
     return drawn
+
+
+def dodged(rows: pd.DataFrame, column: str, styles: Sequence[ArmStyle]) -> pd.DataFrame:
+    """Return the rows with `dodge_px`, the horizontal offset of their series, which `column` names."""
+    drawn = [style.arm for style in styles]
+    width_px = min(_DODGE_PX * (len(drawn) - 1), _MOST_DODGED_PX)
+    offsets = np.linspace(-width_px / 2, width_px / 2, len(drawn))
+    return rows.assign(dodge_px=rows[column].map(dict(zip(drawn, offsets, strict=True))))
 
 
 def reference(base: alt.Chart, mode: Mode, column: str) -> alt.Chart:

@@ -28,7 +28,18 @@ from webapp.charts.axes import (
     without_wide,
     written_ratios,
 )
-from webapp.charts.marks import colour, losing_side, number_tooltip, points, shape, tips, whiskers, with_written
+from webapp.charts.marks import (
+    DODGE,
+    colour,
+    dodged,
+    losing_side,
+    number_tooltip,
+    points,
+    shape,
+    tips,
+    whiskers,
+    with_written,
+)
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale
 
 MEASURES = tuple(
@@ -50,10 +61,11 @@ def speedup_panel(
     frame: pd.DataFrame, measure: Metric, setting: Setting, domain: tuple[float, float]
 ) -> alt.LayerChart:
     """Draw a category; `frame` has the candidates' rows of `published_data.cells`. Inconclusive ones are hollow."""
-    styles, rows = setting.styles, without_wide(with_label_sides(with_load(frame), domain))
+    styles = setting.styles
+    rows = dodged(without_wide(with_label_sides(with_load(frame), domain)), "arm", styles)
     base = alt.Chart(rows).encode(x=setting.axis.encoding(padding=0.35), color=colour(styles))
     y = ratio_axis("ratio", f"{measure.ratio_label} (×)", domain)
-    marks = base.mark_point(size=75, opacity=1, strokeWidth=2).encode(
+    marks = base.mark_point(size=75, opacity=1, strokeWidth=2, xOffset=DODGE).encode(
         y=y,
         shape=shape(styles),
         fill=alt.Fill("arm:N", scale=colour_scale(styles), legend=None),
@@ -63,9 +75,9 @@ def speedup_panel(
             *(("mean:N", f"Mean, {measure.shown_unit}"), "repeats"),
         ),
     )
-    layers = [*_ratio_ground(measure, setting.mode, domain), base.mark_line(strokeWidth=2).encode(y=y)]
+    layers = [*_ratio_ground(measure, setting.mode, domain), base.mark_line(strokeWidth=2, xOffset=DODGE).encode(y=y)]
     if rows["low"].notna().any():
-        layers.append(whiskers(base.transform_filter("isValid(datum.low)"), opacity=0.75, clip=True))
+        layers.append(whiskers(base.transform_filter("isValid(datum.low)"), opacity=0.75, clip=True, xOffset=DODGE))
     return alt.LayerChart(layer=[*layers, marks, *_speedup_figures(base, setting.mode)], height=PANEL_HEIGHT)
 
 
@@ -117,9 +129,9 @@ def _speedup_figures(base: alt.Chart, mode: Mode) -> list[alt.Chart]:
     layers = []
     for side, end, dy in (("above", "top:Q", -13), ("below", "bottom:Q", 14)):
         rows = text.transform_filter(alt.datum.side == side).encode(y=alt.Y(end))
-        halo = rows.mark_text(dy=dy, fontSize=11, strokeWidth=4)
+        halo = rows.mark_text(dy=dy, fontSize=11, strokeWidth=4, xOffset=DODGE)
         layers.append(halo.encode(stroke=alt.StrokeValue(ink.ground), color=alt.ColorValue(ink.ground)))
-        layers.append(rows.mark_text(dy=dy, fontSize=11))
+        layers.append(rows.mark_text(dy=dy, fontSize=11, xOffset=DODGE))
     return layers
 
 

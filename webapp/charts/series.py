@@ -10,7 +10,13 @@ from webapp.charts.marks import tips
 from webapp.charts.theme import INKS, Mode
 
 _HEIGHT, _SMALL_HEIGHT, _WALL_HEIGHT = 300, 200, 90
-_TIME = alt.X("due_at:T", title=None, axis=alt.Axis(labelOverlap="greedy", tickCount=8), scale=alt.Scale(padding=14))
+_DAY = "%d %b"
+_TIME = alt.X(
+    "due_at:T",
+    title="Night (UTC)",
+    axis=alt.Axis(labelOverlap="greedy", tickCount=8, format=_DAY),
+    scale=alt.Scale(type="utc", padding=14),
+)
 #: How a night is drawn, by its word: it stands in the tooltip too.
 WORDS = ("usual", "learning", "suspicious", "outlier", "rise", "fall")
 
@@ -100,7 +106,8 @@ def small(rows: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     y = alt.Y(
         "speedup:Q", title=None, scale=scale, axis=alt.Axis(tickCount=2, labelExpr="format(datum.value, '.2f') + '×'")
     )
-    x = alt.X("due_at:T", title=None, axis=alt.Axis(tickCount=3, labelOverlap="greedy"))
+    axis = alt.Axis(tickCount=3, labelOverlap="greedy", format=_DAY)
+    x = alt.X("due_at:T", title=None, axis=axis, scale=alt.Scale(type="utc"))
     line = base.mark_line(color=ink.arms[0], strokeWidth=1.5).encode(x=x, y=y)
     odd = rows["word"].isin(["fall", "rise", "suspicious", "outlier"])
     return alt.LayerChart(
@@ -117,13 +124,14 @@ def lengths(rows: pd.DataFrame, mode: Mode) -> alt.LayerChart:
 
 
 def rates(rows: pd.DataFrame, mode: Mode) -> alt.LayerChart:
-    """Draw the baseline's own tokens per second, a colour per hardware."""
+    """Draw the baseline's own throughput: grey, as everywhere, and a colour for each other hardware."""
+    title = BY_NAME["output_tok_per_s"].title
     known = rows[rows["baseline_tok_per_s"].notna()]
     base = alt.Chart(known).encode(
         x=_TIME,
-        y=alt.Y("baseline_tok_per_s:Q", title="Tokens/s", scale=_scale(_around(known, "baseline_tok_per_s"))),
-        color=alt.Color("hardware:N", title=None, scale=alt.Scale(range=list(INKS[mode].arms))),
-        tooltip=tips(("due:N", "Due (UTC)"), ("baseline_tok_per_s:Q", "Tokens/s", ".1f"), ("hardware:N", "Hardware")),
+        y=alt.Y("baseline_tok_per_s:Q", title=title, scale=_scale(_around(known, "baseline_tok_per_s"))),
+        color=alt.Color("hardware:N", title=None, scale=alt.Scale(range=[INKS[mode].baseline, *INKS[mode].arms])),
+        tooltip=tips(("due:N", "Due (UTC)"), ("baseline_tok_per_s:Q", title, ".1f"), ("hardware:N", "Hardware")),
     )
     return alt.LayerChart(
         layer=[base.mark_line(strokeWidth=1, opacity=0.5), base.mark_point(filled=True, size=40, opacity=1)],

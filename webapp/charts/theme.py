@@ -58,6 +58,8 @@ INKS: dict[Mode, Ink] = {
         arms=("#4ba3e3", "#f08a4b", "#2fc39a", "#e29bc4", "#e6b93d", "#9ad4f5", "#b692e0"),
     ),
 }
+#: Numbers as in the text of the pages, which has a space before the sign of per cent.
+_NUMBERS = {"decimal": ".", "thousands": ",", "grouping": [3], "currency": ["$", ""], "percent": " %"}
 #: Vega's marks, and the same marks as letters for a legend in text.
 SHAPES = (
     ("circle", "●"),
@@ -167,6 +169,7 @@ def configuration(mode: Mode) -> dict[str, Any]:
     ink = INKS[mode]
     return {
         "font": FONT,
+        "locale": {"number": _NUMBERS},
         "background": "transparent",
         "padding": {"left": 4, "right": 8, "top": 4, "bottom": 4},
         "view": {"stroke": None},

@@ -37,12 +37,13 @@ def panel(frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[Arm
     tooltip = tips(*_TOOLTIP)
     drafted = base.transform_filter("datum.draft != ''")
     measured, guessed = (drafted.transform_filter(f"{sign}isValid(datum.ratio)") for sign in ("", "!"))
+    is_guessed = rows["ratio"].isna() & rows["draft"].ne("")  # a layer without marks has no name for a screen reader
     hollow = guessed.mark_point(filled=False, fill=ink.ground, size=45, strokeWidth=1.5, opacity=1)
     layers: list[Any] = [
         *losing_side(domain, mode),
         drafted.mark_area(opacity=0.13).encode(y=alt.Y("at_least:Q"), y2=alt.Y2("at_most:Q")),
         drafted.mark_line(strokeWidth=1.5, opacity=0.75).encode(y=y),
-        hollow.encode(y=y, shape=shape(styles, "draft"), tooltip=tooltip),
+        *([hollow.encode(y=y, shape=shape(styles, "draft"), tooltip=tooltip)] if is_guessed.any() else []),
         whiskers(measured),
         points(measured, styles, "draft", y=alt.Y("ratio:Q"), tooltip=tooltip),
         *_chosen(alt.Chart(rows).encode(x=_x(frame)), mode),

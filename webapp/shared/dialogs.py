@@ -117,7 +117,7 @@ def _show_made(subject: str) -> None:
     st.code(address, language=None, wrap_lines=True)
     if gate().settings.web_frame_ancestors:
         st.caption("In a frame of one of the sites that this lab allows:")
-        st.code(f'<iframe src="{address}?embed=true" width="100%" height="600"></iframe>', language="html")
+        st.code(f'<iframe src="{address}?embed=true" width="100%" height="600"></iframe>', language=None)
 
 
 def show_pin_button(title: str, view: View, figure: str, label: str = "") -> None:

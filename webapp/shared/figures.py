@@ -18,6 +18,8 @@ from webapp.shared.url_params import View
 Choose = Callable[[str | None], None]
 #: Panels in a row.
 _MAX_COLUMNS = 3
+#: Letters of an arm's name in a legend: a longer one may be wider than a phone.
+_MOST_UNBROKEN = 32
 
 
 def colour_mode() -> Mode:
@@ -73,7 +75,12 @@ def _show_choosable(spec: dict[str, Any], words: str, key: str, choose: Choose) 
 def legend(styles: Sequence[ArmStyle]) -> str:
     """Return the drawn arms with their colours and marks, as Markdown."""
     return " \u2002 ".join(
-        f':color[{style.letter}]{{foreground="{style.colour}"}} {literal(style.arm)}'
+        f':color[{style.letter}]{{foreground="{style.colour}"}}\u00a0{literal(_unbroken(style.arm))}'
         + (f" :gray[{literal(style.note)}]" if style.note else "")
         for style in styles
     )
+
+
+def _unbroken(name: str) -> str:
+    """Return a short name so that no line ends within it."""
+    return name.replace(" ", "\u00a0").replace("-", "\u2011") if len(name) <= _MOST_UNBROKEN else name

@@ -12,17 +12,25 @@ from webapp.shared.study_picker import REFERENCE_TARGET
 
 #: Values of one kind that are named; the others are only counted.
 _MOST_NAMED = 2
+#: Studies that are read for it; more are only counted.
+_MOST_READ = 24
 #: For readers who do not know the model that this project ships.
 REFERENCE = "reference model: not a useful model, only the shape of its curves carries over"
 
 
 def of_view(parameters: Mapping[str, Sequence[str]], rows: pd.DataFrame | None = None) -> str:
-    """Return `gpt-oss-120b · RTX PRO 6000 · vllm 0.32.0 · demo, 2026-11-21` for the studies that a link names, or else
-    for the jobs of the rows that are shown; empty without either.
+    """Return `gpt-oss-120b · RTX PRO 6000 · vllm 0.32.0 · demo, 2026-11-21` for the jobs of the rows that are shown, or
+    else for the studies that a link names; empty without either.
     """
-    if (of_link := _of_link(parameters)) or rows is None or "job_id" not in rows:
-        return of_link
-    return of_jobs(map(str, rows["job_id"].dropna().unique()))
+    if rows is None or "job_id" not in rows:
+        return _of_link(parameters)
+    is_published = pd.Series(data=False, index=rows.index)
+    if {"origin", "source"} <= set(rows.columns):  # the answer of a query may have any columns
+        is_published = rows["origin"].eq("published")
+    jobs = rows.loc[~is_published, "job_id"].dropna().astype(str).unique()
+    parts = [of_jobs(jobs) if len(jobs) <= _MOST_READ else f"{len(jobs)} studies"]
+    parts += [f"published by {_named(rows.loc[is_published, 'source'])}"] if is_published.any() else []
+    return " · ".join(part for part in parts if part) or _of_link(parameters)
 
 
 def _of_link(parameters: Mapping[str, Sequence[str]]) -> str:

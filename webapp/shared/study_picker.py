@@ -321,7 +321,9 @@ def _show_without_results(job_id: str, default: str | None) -> None:
     job = job_state(job_id)
     error = "" if job is None or not job.error else f" ({literal(job.error.splitlines()[0])})"
     verb = "is unknown here" if job is None else _STATES[job.state]
-    st.info(f"This study has no results: it {verb}{error}.", icon=":material/hourglass_empty:")
+    has_failed = job is not None and job.state == "failed"
+    show, icon = (st.error, ":material/error:") if has_failed else (st.info, ":material/hourglass_empty:")
+    show(f"This study has no results: it {verb}{error}.", icon=icon)
     with st.container(horizontal=True):
         query = {JOB.key: job_id}
         st.page_link(page_file("jobs"), label="Its job", icon=":material/list_alt:", query_params=query)

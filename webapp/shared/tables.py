@@ -27,6 +27,8 @@ _INTERVALS: Mapping[str, tuple[str, str]] = {
 }
 #: Each such cell is written by the server; larger tables have the formats of their columns, which the browser applies.
 _MOST_CELLS = 6_000
+#: Pixels of a letter, of a cell's margins, and the most for a column of names.
+_LETTER_PX, _MARGINS_PX, _MOST_NAME_PX = 6.4, 20, 240
 #: Outside these bounds a number of unknown meaning has an exponent.
 _SMALL, _LARGE = 1e-6, 1e15
 
@@ -52,6 +54,7 @@ def show_table(
     if same_once and (same := same_in_all(frame, config)):
         st.caption("In all rows: " + "; ".join(f"{label} {literal(text)}" for label, text in same.values()))
         config = config | dict.fromkeys(same)
+    config = with_room_for_names(frame, config)
     shown, shown_config = written(with_run_links(frame, *view.parameters.get("job", ())), config)
     chosen: list[int] = []
     if has_boxes:
@@ -70,6 +73,19 @@ def show_table(
         st.dataframe(shown, hide_index=True, column_config=shown_config, alt=title, placeholder="")
     downloads.show_table_buttons(lambda: frame, title, view, key)
     return chosen
+
+
+def with_room_for_names(frame: pd.DataFrame, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration with the pinned column as wide as its longest name: the browser measures the first rows
+    only, which all name the baseline.
+    """
+    wide = dict(config)
+    for name, column in config.items():
+        is_text = bool(column) and column.get("type_config", {}).get("type") == "text"
+        if is_text and column.get("pinned") and column.get("width") is None and name in frame:
+            letters = max((len(str(value)) for value in frame[name].dropna().unique()), default=0)
+            wide[name] = column | {"width": min(_MOST_NAME_PX, round(_LETTER_PX * letters) + _MARGINS_PX)}
+    return wide
 
 
 def same_in_all(frame: pd.DataFrame, config: Mapping[str, Any]) -> dict[str, tuple[str, str]]:

@@ -13,7 +13,7 @@ from cli.output import print_json, print_literally, print_table, print_text
 from cli.results import results_of
 from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, MatrixCell, RankCorrelation
 from lab.errors import UserError
-from lab.metrics.number_format import number
+from lab.metrics.number_format import number, percentage
 from lab.published.golden import GoldenLength, golden_text
 from warehouse.queries import matrix as queries
 from warehouse.queries.acceptance import ArmAcceptance, History, histories, study_acceptance
@@ -149,7 +149,7 @@ def _shares(rates: Sequence[float | None] | None) -> str:
 
 
 def _share(rate: float | None) -> str:
-    return "" if rate is None else f"{rate:.1%}"
+    return "" if rate is None else percentage(rate, 1)
 
 
 def _number(length: float | None) -> str:

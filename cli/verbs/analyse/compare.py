@@ -22,7 +22,7 @@ from lab.comparison.tables import RatioTable
 from lab.comparison.verdict import READING_WORDS, Judged
 from lab.errors import UserError
 from lab.metrics.catalogue import SHORT_NAMES
-from lab.metrics.number_format import bounds, number, ratio, times
+from lab.metrics.number_format import bounds, number, percentage, ratio, times
 from warehouse.queries.comparing.by_group import METRICS, Group, by_group
 from warehouse.queries.comparing.comparisons import (
     Pair,
@@ -283,13 +283,13 @@ def _same(agreed: Agreement) -> str:
         return ""
     exact, estimated = agreed.median_first_differing_token, agreed.median_estimated_first_differing_token
     at = "" if estimated is None else f", else from {'' if exact is not None else 'about '}token {estimated + 1:.0f}"
-    return f"{agreed.same_share.value:.0%}{at}"
+    return f"{percentage(agreed.same_share.value)}{at}"
 
 
 def _degenerate(agreed: Agreement) -> str:
     """Return the share of degenerate outputs, of the baseline and of the arm."""
     shares = (agreed.baseline_degenerate_share, agreed.candidate_degenerate_share)
-    return "" if None in shares else " / ".join(f"{share:.0%}" for share in shares)
+    return "" if None in shares else " / ".join(percentage(share) for share in shares)
 
 
 def _show_tables(comparison: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:

@@ -15,6 +15,7 @@ from cli.results import results_of
 from jobs.series.history import error_of, history
 from jobs.series.store import Night
 from lab.errors import QueryError
+from lab.metrics.number_format import percentage
 from lab.series.alarm import MEASURES, Measure
 from lab.series.gate import Gated, Word, against, verdict
 from warehouse.queries.comparing.paired_runs import jobs_of
@@ -94,11 +95,12 @@ def _markdown(job_id: str, series: str, word: Word, gated: Sequence[tuple[str, G
         "|---|---|---|---|---|---|---|",
     ]
     for arm, each in gated:
-        interval = "unknown" if each.low is None or each.high is None else f"{each.low:+.1%} to {each.high:+.1%}"
-        change = "unknown" if each.change is None else f"{each.change:+.1%}"
+        ends = [percentage(end, 1, sign=True) for end in (each.low, each.high) if end is not None]
+        interval = " to ".join(ends) if len(ends) == 2 else "unknown"
+        change = "unknown" if each.change is None else percentage(each.change, 1, sign=True)
         lines.append(
-            f"| {arm.replace('|', chr(92) + '|')} | {each.measure.label} | {change} | {interval} | {each.limit:.1%} "
-            f"| {each.nights} | {each.word} |"
+            f"| {arm.replace('|', chr(92) + '|')} | {each.measure.label} | {change} | {interval} "
+            f"| {percentage(each.limit, 1)} | {each.nights} | {each.word} |"
         )
     return "\n".join(lines)
 
@@ -112,9 +114,8 @@ def _junit(job_id: str, series: str, word: Word, gated: Sequence[tuple[str, Gate
     )
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', suite]
     for arm, each in gated:
-        what = (
-            "unknown" if each.change is None else f"{each.change:+.1%}, limit -{each.limit:.1%}, {each.nights} nights"
-        )
+        within = f"limit -{percentage(each.limit, 1)}, {each.nights} nights"
+        what = "unknown" if each.change is None else f"{percentage(each.change, 1, sign=True)}, {within}"
         inside = {
             "worse": f"<failure message={quoteattr(what)}/>",
             "inconclusive": f"<skipped message={quoteattr(what)}/>",

@@ -16,9 +16,9 @@ def test_people_read_rates_positions_estimates_kinds_of_text_latency_and_the_rul
     assert answer.returncode == 0, answer.stderr
     lines = answer.stdout.splitlines()
     (line,) = (line for line in lines if line.startswith("mixed.jsonl/all/64  c4       drafted  ") and "k=1" in line)
-    for shown in ("31.3%", "1.94", "0.56 0.28 0.09", "0.56 0.50 0.33", "k=1: 1.56, k=2: 1.85", "server's counters"):
+    for shown in ("31.3 %", "1.94", "0.56 0.28 0.09", "0.56 0.50 0.33", "k=1: 1.56, k=2: 1.85", "server's counters"):
         assert shown in line
-    assert any(line.split()[2:5] == ["drafted", "code", "52.0%"] for line in lines)
+    assert any(line.split()[2:6] == ["drafted", "code", "52.0", "%"] for line in lines)
     assert any("-0.99 (" in line for line in lines)
     assert "drafted on mixed.jsonl/all/64, c4: too little history, 3 runs until 2026-11-21, the last 1.939" in lines
     assert lines[-1] == RULE

@@ -78,7 +78,7 @@ def test_the_first_bad_wheel_of_five_is_found_although_the_bisect_is_killed(lab:
         answer = command.ask(*words)
     assert answer.returncode == 0, answer
     assert (
-        "the first bad version is 1.0.3: the acceptance length fell by 25.0% (wrong with a chance of " in answer.stdout
+        "the first bad version is 1.0.3: the acceptance length fell by 25.0 % (wrong with a chance of " in answer.stdout
     )
     assert "1.0.3: bad, acceptance length 2.000 in 2 blocks" in answer.stdout
     assert [version for version, _ in steps(lab)] == [0, 4, 2, 1, 3]

@@ -195,7 +195,7 @@ def test_beside_each_ratio_stands_whether_the_outputs_are_the_same_or_loops(tmp_
         write(settings, RunSpec("other", repeat, 0.5, ending="." * 32))
     ingest_all(settings)
     (line,) = (line for line in home.ask("compare", "small").stdout.splitlines() if line.startswith("other  "))
-    assert "0%, else from about token 57  0% / 0%" in line
+    assert "0 %, else from about token 57  0 % / 0 %" in line
     (pair,) = answer_of(home)["pairs"]
     assert pair["same_output_share"]["value"] == 0
     assert pair["outputs"]["median_estimated_first_differing_token"] == 56

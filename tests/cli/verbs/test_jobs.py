@@ -169,15 +169,24 @@ def test_whoever_waits_is_told_what_keeps_the_workers(tmp_path: Path, capsys: py
     assert lines[1].startswith("queued  waiting for a worker")
 
 
-def test_the_list_says_that_no_worker_has_a_waiting_jobs_engine(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("hardware", "why"),
+    [
+        (None, "no worker has the engine 'vllm'"),
+        ("H100", "no worker has the hardware 'H100'; workers have NVIDIA H200"),
+    ],
+)
+def test_the_list_says_what_a_waiting_job_needs_and_no_worker_has(
+    tmp_path: Path, hardware: str | None, why: str
+) -> None:
     settings = make_home(tmp_path)
-    waiting = study()
+    waiting = study(hardware=hardware)
     queue.submit(settings, waiting, actor=ADMIN)
     engine = app_engine(settings.app_database_url)
     register_worker(engine, "w", host="gpu01", hardware="NVIDIA H200", gpus=1, is_dead=lambda _worker: False)
     store_engines(engine, "w", [])
     engine.dispose()
-    assert "  no worker has the engine 'vllm'" in lines_of(settings, waiting.name)
+    assert f"  {why}" in lines_of(settings, waiting.name)
 
 
 def test_an_app_database_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:

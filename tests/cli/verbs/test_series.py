@@ -50,7 +50,7 @@ def test_the_gate_writes_what_a_pull_request_and_a_test_report_show(word: Word, 
     ]
     summary = _markdown("job-1", "nightly", word, gated)
     assert summary.startswith(f"### {sign} {word.capitalize()}: `job-1` against the series `nightly`\n")
-    assert f"| a\\|b | speed-up | -7.1% | -9.0% to -5.0% | 5.0% | 12 | {word} |" in summary
+    assert f"| a\\|b | speed-up | -7.1 % | -9.0 % to -5.0 % | 5.0 % | 12 | {word} |" in summary
     suite = ET.fromstring(_junit("job-1", "nightly", word, gated))  # noqa: S314 - our own
     cases = {case.get("name"): [child.tag for child in case] for case in suite}
     expected = {"worse": ["failure"], "inconclusive": ["skipped"], "not worse": []}[word]

@@ -190,7 +190,7 @@ def test_hardware_that_a_study_names_decides_whose_engines_count(home: Home) -> 
     check_study(home.settings, home.study(arms=[two], hardware="h200"))
     with pytest.raises(StudyError, match="needs 3 GPUs"):
         check_study(home.settings, home.study(arms=[two | {"flags": {"tensor_parallel_size": 3}}], hardware="h200"))
-    with pytest.raises(StudyError, match="no worker has 'B200'; workers have NVIDIA H200"):
+    with pytest.raises(StudyError, match="no worker has the hardware 'B200'; workers have NVIDIA H200"):
         check_study(home.settings, home.study(arms=[two], hardware="B200"))
 
 

@@ -146,7 +146,7 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
                 OURS,
             ),
             (
-                "54% of draft k=3's drafted tokens are accepted, over 50%: try 4 to 5 drafted tokens",
+                "54 % of draft k=3's drafted tokens are accepted, over 50 %: try 4 to 5 drafted tokens",
                 "rule of thumb",
                 OURS,
             ),
@@ -164,7 +164,7 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
             (
                 (
                     "draft k=3 had 3.7 GiB more GPU memory in use than the baseline; draft k=3's KV cache was "
-                    "at most 90% full, the baseline's 60%; 2 to 8 GB are usual for a draft"
+                    "at most 90 % full, the baseline's 60 %; 2 to 8 GB are usual for a draft"
                 ),
                 "measured",
                 OURS,
@@ -193,8 +193,8 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
             ),
             (
                 (
-                    "29% of draft k=3's drafted tokens are accepted, under 30%: drop to 2 drafted tokens or change the "
-                    "draft model"
+                    "29 % of draft k=3's drafted tokens are accepted, under 30 %: drop to 2 drafted tokens or change "
+                    "the draft model"
                 ),
                 "rule of thumb",
                 OURS,
@@ -217,7 +217,7 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
                 OURS,
             ),
             ("odd (k = 2) is not comparable with the baseline", "measured", OURS),
-            ("20% of odd's drafted tokens are accepted, under 30%: change the draft model", "rule of thumb", OURS),
+            ("20 % of odd's drafted tokens are accepted, under 30 %: change the draft model", "rule of thumb", OURS),
             ("concurrency 5, under 10: a strong candidate", "rule of thumb", NOBODYS),
             (
                 "draft k=3 had 3.7 GiB less GPU memory in use than the baseline; 2 to 8 GB are usual for a draft",

@@ -85,6 +85,11 @@ def test_a_change_has_no_more_decimals_than_a_ratio_unless_it_is_tiny(
     assert number_format.change(value, low, high) == words
 
 
+def test_a_part_of_one_is_written_like_every_other_percentage() -> None:
+    assert number_format.percentage(0.3141) == "31 %"
+    assert number_format.percentage(-0.025, 1, sign=True) == "-2.5 %"
+
+
 @given(st.floats(0.01, 100), st.floats(1e-6, 1), st.floats(1, 1e6))
 def test_an_interval_is_too_wide_whichever_way_round_its_ratio_is(value: float, down: float, up: float) -> None:
     assume(min(abs(10 * down - 1), abs(up / 10 - 1)) > 1e-9)  # beyond rounding

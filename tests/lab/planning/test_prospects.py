@@ -204,7 +204,7 @@ def test_prospects_are_told_whole() -> None:
     )
     assert sentences(10.0, 12.0, None, more_s=60.0) == (
         "expect about 10 of 30 comparisons to be decided; with 1 min more: 12",
-        "Even 8 engine starts of each arm would not decide 80% of them.",
+        "Even 8 engine starts of each arm would not decide 80 % of them.",
     )
     assert sentences(24.0, 24.0, None)[1] == ""
 

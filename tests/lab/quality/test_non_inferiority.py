@@ -41,8 +41,8 @@ def test_equal_answers_are_not_worse_as_soon_as_there_are_enough_prompts() -> No
 def test_a_candidate_that_loses_answers_is_worse() -> None:
     lossy = judged((60, 1, 1), (30, 1, 0), (10, 0, 0))
     assert lossy.word == "worse"
-    assert lossy.sentence.startswith("worse: score 60.0% against 90.0%, -30.0% [-")
-    assert lossy.sentence.endswith("], 100 prompts, margin 5%")
+    assert lossy.sentence.startswith("worse: score 60.0 % against 90.0 %, -30.0 % [-")
+    assert lossy.sentence.endswith("], 100 prompts, margin 5 %")
     assert judged((60, 1, 1), (30, 0, 1), (10, 0, 0)).word == "not worse"
 
 

@@ -144,7 +144,7 @@ def tied(arm: str, load: int, repeat: int) -> float:
     ("tune", "speed", "expected"),
     [
         ({}, tied, End("most runs", "Some loads are inconclusive after the 9 runs that a race may take")),
-        ({}, clear, End("decided", "At no load could another setting be faster by more than 2%")),
+        ({}, clear, End("decided", "At no load could another setting be faster by more than 2 %")),
         ({"budget_minutes": 7.99}, clear, End("budget spent", "The budget did not allow another round")),
         (
             {},

@@ -47,7 +47,7 @@ def test_a_counter_of_half_the_power_and_a_lowered_limit_are_found(library: Inst
 def test_runs_have_what_a_gpu_at_work_has(library: Install) -> None:  # noqa: F811
     library(StandInNvml())
     assert gpus.telemetry(pd.DataFrame([RUN])).found == (
-        "312 to 312 W, 1755 to 1755 MHz, at most 8.0 GiB, throttled for 25% of a window at most"
+        "312 to 312 W, 1755 to 1755 MHz, at most 8.0 GiB, throttled for 25 % of a window at most"
     )
     lacking = gpus.telemetry(pd.DataFrame([RUN, RUN | {"gpu_power_mean_w": None, "gpu_sm_clock_mean_mhz": 0.0}]))
     assert (lacking.ok, lacking.found) == (False, "runs without power, clocks")

@@ -73,7 +73,7 @@ def test_a_host_where_all_is_right_says_what_it_measured() -> None:
     )
     assert by_what["vllm: draft_model"].found == "runs; acceptance length 2.50, 1.50× of no draft once"
     assert by_what["vllm: other methods"].found.startswith("listed, not tried here: mtp: ")
-    assert by_what["identical runs"].found.endswith("differ by 0.0% in output throughput")
+    assert by_what["identical runs"].found.endswith("differ by 0.0 % in output throughput")
 
 
 @pytest.mark.parametrize(

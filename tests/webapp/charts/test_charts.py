@@ -79,6 +79,7 @@ def test_whiskers_of_a_ratio_are_its_interval_and_inconclusive_ones_are_hollow()
         ("n-gram", 16): ("1.02× ?", True),
     }
     assert several.note == "bars: 95 % intervals; hollow: inconclusive; logarithmic"
+    assert len({row["dodge_px"] for row in rows}) == 2  # the arms' whiskers stand side by side
 
 
 def _layers(chart: alt.Chart | alt.LayerChart) -> list[dict[str, Any]]:
@@ -204,6 +205,8 @@ def test_acceptance_is_in_percent_from_nought_to_a_hundred() -> None:
     assert y["axis"]["format"] == ".0%"
     assert y["title"].endswith("(%)")
     assert titles(panel, "x") == {"Position in the draft"}
+    svg = vl_convert.vegalite_to_svg(json.dumps(theme.themed(panel, "light").to_dict()))
+    assert ">80 %<" in svg  # as in the text of the pages
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])

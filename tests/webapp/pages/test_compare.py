@@ -100,7 +100,7 @@ def test_an_arm_that_answers_worse_is_named_before_its_speed(open_page: OpenPage
         writes={"no draft": "[1]", "n-gram": "[1]"},
     )
     app = open_page("compare", job=job_id, compare_tab="Quality")
-    assert "draft answers worse: score 0.0% against 50.0%, -50.0% [" in words(app)
+    assert "draft answers worse: score 0.0 % against 50.0 %, -50.0 % [" in words(app)
     assert "n-gram answers" not in words(app)
     (shown,) = [frame.value for frame in app.dataframe if "quality" in frame.value]
     by_arm = shown.set_index("arm")

@@ -131,8 +131,8 @@ def test_without_a_day_a_new_price_is_likely_of_today(studies: pd.DataFrame) -> 
 def test_a_priced_study_shows_costs_savings_and_who_meets_the_slo(open_page: OpenPage, settings: Settings) -> None:
     app = open_page("cost", price="7.2", utilisation="50")
     shown = words(app)
-    assert re.search(r"Hourly price: 14.4 USD \(.*\), at 50% utilisation\.", shown)
-    assert "TTFT at most 1000 ms, TPOT at most 30 ms, for 99% of requests" in shown
+    assert re.search(r"Hourly price: 14.4 USD \(.*\), at 50 % utilisation\.", shown)
+    assert "TTFT at most 1000 ms, TPOT at most 30 ms, for 99 % of requests" in shown
     assert "95 % interval" in shown
     assert "Cost per million output tokens (USD) by load" in shown
     slo = open_page("cost", price="7.2", utilisation="50", cost_tab="Cheapest within the SLO")

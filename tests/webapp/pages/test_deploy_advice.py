@@ -64,7 +64,7 @@ def test_each_reason_names_its_basis_and_links_to_its_runs(advice: StudyAdvice) 
     lines = [page.reason_line(line, "job") for line in advice.advice[0].reasons]
     shown = "\n".join(lines).replace("\\", "")
     assert ":green-badge[measured] draft (k = 3) is faster than the baseline" in shown
-    assert "of draft's drafted tokens are accepted, over 50%: try 4 to 5 drafted tokens" in shown
+    assert "of draft's drafted tokens are accepted, over 50 %: try 4 to 5 drafted tokens" in shown
     assert ":gray-badge[rule of thumb]" in shown
     assert "candidate" not in shown, "rules about models on GPUs are silent about runs on a CPU"
     assert f"[1](run?job=job&run={advice.advice[0].reasons[0].run_ids[0]})" in shown

@@ -73,7 +73,8 @@ def test_the_newest_study_is_shown_with_its_headline(open_page: OpenPage, settin
 
 
 def test_arms_stand_in_the_studys_order(open_measured: OpenPage) -> None:
-    legends = [element.value for element in open_measured("results").markdown if "foreground" in element.value]
+    shown = [element.value.replace("\u00a0", " ") for element in open_measured("results").markdown]
+    legends = [text for text in shown if "foreground" in text]
     assert [legend.index("draft") < legend.index("a first by name") for legend in legends] == [True] * 3
 
 
@@ -291,7 +292,7 @@ def test_an_arms_card_has_its_geometric_mean_with_the_verdict() -> None:
     means = arm_means(compared)
     card = arm_cards.card(compared, "draft", means["draft"])
     assert card.value == f"{(1.5 * 1.2 * 1.1) ** (1 / 3):.2f}×"
-    assert re.fullmatch(r"▲ faster over all cells \[1\.2\d, 1\.2\d\]\. 3 cells: ▲ 3", card.detail)
+    assert re.fullmatch(r"▲ faster over all cells \[1\.2\d, 1\.2\d\]\. 3 cells: ▲\u00a03", card.detail)
     control = arm_cards.card(compared, "again", means["again"])
     assert control.detail.startswith("≡ control, identical to the baseline: differs by ")
     assert arm_cards.controls_last(compared, ["again", "draft"]) == ["draft", "again"]

@@ -20,6 +20,7 @@ from warehouse.app_db import dashboards, pins
 from warehouse.app_db.engine import open_engine
 from warehouse.app_db.pins import PinnedFigure
 from warehouse.app_db.schema import nights
+from webapp.charts.theme import INKS
 from webapp.pages.dashboards import render_pins
 from webapp.pages.series import figures
 
@@ -125,6 +126,8 @@ def test_the_figures_have_every_night_and_mark_new_versions(settings: Settings, 
     open_page("series")
     drawn = figures.figures({"series": ["nightly"]}, "light")
     assert [figure.key for figure in drawn] == ["nights", "acceptance_length", "baseline_tok_per_s"]
+    (_, own_speed), *_ = drawn[-1].panels
+    assert own_speed.to_dict()["layer"][0]["encoding"]["color"]["scale"]["range"][0] == INKS["light"].baseline
     rows = drawn[0].rows
     assert len(rows) == 25
     assert list(rows.loc[rows["is_new_version"], "engine_version"]) == ["vllm 0.32.0", "vllm 0.33.0"]

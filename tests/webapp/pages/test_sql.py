@@ -180,6 +180,8 @@ def test_the_link_of_a_query_shows_its_answer_and_chart_again(open_page: OpenPag
 def test_mistakes_are_explained_and_a_saved_query_is_found_and_deleted(open_page: OpenPage) -> None:
     app = write(open_page("sql"), "select output_tok from results")
     assert 'Referenced column "output_tok" not found' in words(app)
+    line, caret = app.code[0].value.split("\n")
+    assert line[caret.index("^") :].startswith("output_tok")
     assert app.text_area(key="sql-text").value == "select output_tok from results"
     assert "DROP" in words(write(app, "drop table runs"))
     write(app, EXAMPLES[0].sql.replace("'measured'", "'nothing'"))

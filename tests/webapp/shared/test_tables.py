@@ -8,7 +8,7 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from webapp.shared.columns import columns
-from webapp.shared.tables import same_in_all, written
+from webapp.shared.tables import same_in_all, with_room_for_names, written
 
 CONFIG = columns("arm", "verdict", "ratio", "low", "high", "repeats", "basis") | {
     "cost": {"type_config": {"type": "number", "format": "%,.4g"}}
@@ -56,6 +56,15 @@ def test_numbers_of_unknown_meaning_have_three_digits_and_whole_ones_no_decimals
     for text in ("44", "1,234,567", "44.0", "1,235", "0.000210", "1e+300", "1.5e-09", "-inf", "3"):
         assert f">{text}<" in html
     assert ".000000" not in html
+
+
+def test_the_column_of_names_has_room_for_the_longest() -> None:
+    frame = pd.DataFrame({"arm": ["no draft"] * 20 + ["EAGLE-3 k=3, short context"], "repeats": 1})
+    config = columns("arm", "repeats")
+    assert config["arm"]["width"] is None
+    assert with_room_for_names(frame, config)["arm"]["width"] > 6 * len("EAGLE-3 k=3, short context")
+    assert with_room_for_names(frame[:20], config)["arm"]["width"] < 100
+    assert with_room_for_names(frame, config)["repeats"] == config["repeats"]
 
 
 def test_equal_unmeasured_values_of_all_rows_are_shown_once() -> None:

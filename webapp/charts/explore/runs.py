@@ -16,7 +16,17 @@ from lab.metrics.histogram import Counts, cumulative, quantile
 from lab.metrics.number_format import bounds, is_too_wide, number
 from webapp.charts.axes import SHORT, ratio_axis, share_axis
 from webapp.charts.explore.axes import Axis, dash_scale, natural
-from webapp.charts.marks import colour, number_tooltip, reference, shape, tips, whiskers, with_written
+from webapp.charts.marks import (
+    DODGE,
+    colour,
+    dodged,
+    number_tooltip,
+    reference,
+    shape,
+    tips,
+    whiskers,
+    with_written,
+)
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale
 
 #: The parameter by which a point is chosen; it gives `run_id`.
@@ -29,11 +39,8 @@ _VERDICT = (("verdict:N", "Against the baseline"),)
 _LONG_LABEL = 7
 PERCENTILES = (50, 90, 95, 99)
 _STEPS = 240
-#: Pixels between the marks of two series at one x, so that whiskers stand side by side.
-_DODGE_PX, _MOST_DODGED_PX = 9, 40
 #: The most that whiskers may widen an axis, as a multiple of its height without them.
 _MOST_ROOM = 3.0
-_DODGE = alt.ExprRef("datum.dodge_px || 0")
 #: How strong each band is, from p50 outwards.
 _BANDS = (("p50", "p90", 0.34), ("p90", "p95", 0.2), ("p95", "p99", 0.11))
 
@@ -123,27 +130,21 @@ def line(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     of_runs = means(rows)
     if scene.y_domain is not None and _is_logarithmic(scene):
         of_runs = of_runs.assign(low=of_runs["low"].clip(lower=scene.y_domain[0]))
-    base = alt.Chart(_dodged(of_runs, scene)).encode(x=_x_of_runs(scene), color=colour(scene.styles, "series"))
+    base = alt.Chart(dodged(of_runs, "series", scene.styles)).encode(
+        x=_x_of_runs(scene), color=colour(scene.styles, "series")
+    )
     dash = alt.StrokeDash("series:N", scale=dash_scale(scene.styles), legend=None)
     known = base.transform_filter("isValid(datum.low)")
     layers = [
         *_band(scene),
-        base.mark_line(strokeWidth=2, xOffset=_DODGE).encode(y=_y(scene), strokeDash=dash),
-        whiskers(known, opacity=0.6, clip=True, xOffset=_DODGE),
+        base.mark_line(strokeWidth=2, xOffset=DODGE).encode(y=_y(scene), strokeDash=dash),
+        whiskers(known, opacity=0.6, clip=True, xOffset=DODGE),
     ]
     if len(rows) > MOST_POINTS:
         layers.append(_dots(base, scene).encode(y=_y(scene), tooltip=_mean_tooltip(scene)))
     else:
-        layers.append(_points(_dodged(rows, scene), scene))
+        layers.append(_points(dodged(rows, "series", scene.styles), scene))
     return alt.LayerChart(layer=layers, height=scene.height)
-
-
-def _dodged(rows: pd.DataFrame, scene: Scene) -> pd.DataFrame:
-    """Return the rows with `dodge_px`, the horizontal offset of their series."""
-    drawn = [style.arm for style in scene.styles]
-    width_px = min(_DODGE_PX * (len(drawn) - 1), _MOST_DODGED_PX)
-    offsets = np.linspace(-width_px / 2, width_px / 2, len(drawn))
-    return rows.assign(dodge_px=rows["series"].map(dict(zip(drawn, offsets, strict=True))))
 
 
 def bar(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
@@ -217,7 +218,7 @@ def _points(rows: pd.DataFrame, scene: Scene) -> alt.Chart:
 
 
 def _dots(base: alt.Chart, scene: Scene) -> alt.Chart:
-    chart: alt.Chart = base.mark_point(size=70, strokeWidth=1.6, cursor="pointer", xOffset=_DODGE).encode(
+    chart: alt.Chart = base.mark_point(size=70, strokeWidth=1.6, cursor="pointer", xOffset=DODGE).encode(
         stroke=alt.Stroke("series:N", scale=colour_scale(scene.styles), legend=None),
         fill=alt.Fill("series:N", scale=fill_scale(scene.styles, scene.mode), legend=None),
         shape=shape(scene.styles, "series"),

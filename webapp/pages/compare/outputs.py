@@ -9,6 +9,7 @@ import streamlit as st
 
 from lab.comparison.agreement import Agreement
 from lab.comparison.agreement import Pair as Texts
+from lab.metrics.number_format import percentage
 from webapp.pages.compare import data
 from webapp.pages.compare.selection import Selection
 from webapp.shared import url_params, url_widgets
@@ -51,9 +52,10 @@ def _sentence(agreement: Agreement, arm: str, baseline: str) -> str:
     if same is None:
         sentence = "Outputs are not compared here: they were sampled, or no prompt was answered by both arms."
         return f"{sentence} {_degenerate(agreement, arm, baseline)}"
-    bounds = "" if same.low is None or same.high is None else f" (95 %: {same.low:.0%} to {same.high:.0%})"
+    ends = [percentage(end) for end in (same.low, same.high) if end is not None]
+    bounds = f" (95 % CI {' to '.join(ends)})" if len(ends) == 2 else ""
     sentence = (
-        f"**{same.value:.0%}** of {count(len(agreement.pairs), 'prompt')} got the same greedy output from "
+        f"**{percentage(same.value)}** of {count(len(agreement.pairs), 'prompt')} got the same greedy output from "
         f"{literal(arm)} as from {literal(baseline)}{bounds}."
     )
     exact, estimated = agreement.median_first_differing_token, agreement.median_estimated_first_differing_token
@@ -67,7 +69,7 @@ def _degenerate(agreement: Agreement, arm: str, baseline: str) -> str:
     ours, theirs = agreement.candidate_degenerate_share, agreement.baseline_degenerate_share
     if ours is None or theirs is None:
         return "Outputs are too short to judge whether they are repetitive."
-    return f"Repetitive outputs: {ours:.0%} of {literal(arm)}, {theirs:.0%} of {literal(baseline)}."
+    return f"Repetitive outputs: {percentage(ours)} of {literal(arm)}, {percentage(theirs)} of {literal(baseline)}."
 
 
 def _show_prompt(row: Mapping[Any, Any], where: Texts, baseline: str, candidate: str) -> None:

@@ -15,6 +15,7 @@ from jobs.forecast import follow_up_seconds
 from lab.comparison import surface
 from lab.comparison.agreement import Agreement
 from lab.comparison.verdict import READING_WORDS
+from lab.metrics.number_format import percentage
 from lab.quality.non_inferiority import MARGIN
 from webapp.pages.compare import across, data, figures, outputs, report, tables
 from webapp.pages.compare.selection import BY_LABEL, HEAT_ROWS, READINGS, Selection, baselines
@@ -254,7 +255,8 @@ def _show_quality(selection: Selection) -> None:
     show_table(rows, tables.QUALITIES, "Whether answers are worse", selection.view, "qualities")
     st.caption(
         "Scores of the same prompts, candidate minus baseline, over all loads and repeats. Not worse: the interval "
-        f"lies above -{MARGIN:.0%}. Sampled: whether the completions of a prompt come from different distributions "
+        f"lies above -{percentage(MARGIN)}. Sampled: whether the completions of a prompt come from different "
+        "distributions "
         "(p < 5 %), and the chance of noticing if a tenth of them did."
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from lab.metrics.number_format import percentage
 from webapp.charts import cost, panels
 from webapp.charts.axes import Setting, facets, load_axis
 from webapp.charts.panels import Figure, panels_of
@@ -43,7 +44,7 @@ def _cost(
     if rows.empty:
         return None
     title, domain = selection.measure.title(currency), cost.domain(rows)
-    hollow = f"; hollow: fewer than {selection.least_share:.0%} of requests meet the SLO"
+    hollow = f"; hollow: fewer than {percentage(selection.least_share)} of requests meet the SLO"
     note = "logarithmic" + (hollow if (rows["meets_slo"] == "no").any() else "")
     setting = Setting(load_axis(rows), styles_drawn(rows, styles), mode)
     panels = panels_of(facets(rows), lambda part: cost.panel(part, title, setting, domain))

@@ -13,7 +13,7 @@ import streamlit as st
 from access.web import visitor
 from lab.cost import Price
 from lab.errors import UserError
-from lab.metrics.number_format import number
+from lab.metrics.number_format import number, percentage
 from lab.roles import Change
 from warehouse.app_db.price_book import Entry, price_from
 from webapp.pages.cost import data
@@ -66,7 +66,7 @@ def table(entries: Sequence[Entry]) -> pd.DataFrame:
 def _row(entry: Entry) -> dict[str, Any]:
     price, owned = entry.price, entry.price.owned
     bought = owned and (
-        f"bought for {number(owned.purchase_price)}, {owned.lifetime_years:g} years at {owned.utilisation:.0%}"
+        f"bought for {number(owned.purchase_price)}, {owned.lifetime_years:g} years at {percentage(owned.utilisation)}"
     )
     return {
         "state": [_IN_FORCE if entry.withdrawn_at is None else _WITHDRAWN],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from lab.metrics.number_format import number
+from lab.metrics.number_format import number, percentage
 from lab.study import Slo
 from warehouse.queries.costs import ArmCost, meets_slo, saving_words
 from webapp.pages.cost.selection import MEASURES
@@ -137,7 +137,7 @@ def price_sentence(costs: Sequence[ArmCost], utilisation: float | None) -> str:
     """Describe the hourly price and its source; several prices are all named."""
     prices = sorted({(arm_cost.price_per_hour, arm_cost.currency, arm_cost.price_source) for arm_cost in costs})
     each_price = "; ".join(f"{number(per_hour)} {currency} ({source})" for per_hour, currency, source in prices)
-    share = "" if utilisation is None else f", at {utilisation:.0%} utilisation"
+    share = "" if utilisation is None else f", at {percentage(utilisation)} utilisation"
     return f"Hourly price: {each_price}{share}."
 
 
@@ -188,12 +188,12 @@ def slo_card(
     label = "Cheapest arm within the SLO"
     if slo is None:
         return Card(label, "no SLO", "This study sets none; [slo] in a study may bound TTFT, TPOT and E2E latency")
-    bounds = f"{slo_bounds(slo)}, for {least_share:.0%} of requests"
+    bounds = f"{slo_bounds(slo)}, for {percentage(least_share)} of requests"
     met = [arm_cost for arm_cost in cheapest.values() if arm_cost is not None]
     arms = {arm_cost.arm for arm_cost in met}
     if not met:
         near = max(costs, key=lambda arm_cost: arm_cost.within_slo or 0.0)
-        nearest = "" if not near.within_slo else f"; nearest: {near.within_slo:.1%} with {where(near)}"
+        nearest = "" if not near.within_slo else f"; nearest: {percentage(near.within_slo, 1)} with {where(near)}"
         return Card(label, "none", f"No arm meets it at any load: {bounds}{nearest}")
     without = sum(arm_cost is None for arm_cost in cheapest.values())
     more = f"; no arm meets it on {count(without, 'workload')}" if without else ""

@@ -124,10 +124,10 @@ def _body(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str,
     panels = []
     for (title, light), (_, dark) in zip(sheet.light.panels, sheet.dark.panels, strict=True):
         head = f"<h3>{escape(title)}</h3>" if title else ""
-        width = f' style="min-width: {least}px"' if (least := sheet.light.least_width) > _LEAST_WIDTH else ""
-        panels.append(f'<div class="panel">{head}<div id="panel-{len(specs)}" class="chart"{width}></div></div>')
+        panels.append(f'<div class="panel">{head}<div id="panel-{len(specs)}" class="chart"></div></div>')
         specs.append({"light": _spec(light, "light", rows), "dark": _spec(dark, "dark", rows)})
-    return f'{legends}<div class="panels">{"".join(panels)}</div>'
+    least = f' style="--least: {sheet.light.least_width}px"' if sheet.light.least_width > _LEAST_WIDTH else ""
+    return f'{legends}<div class="panels"{least}>{"".join(panels)}</div>'
 
 
 def _spec(chart: Any, mode: Mode, rows: dict[str, Any]) -> dict[str, Any]:

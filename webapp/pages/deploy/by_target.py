@@ -9,7 +9,7 @@ import pandas as pd
 from lab.advice.answer import Answer, Choice
 from lab.metrics.number_format import ratio
 from webapp.shared import published_data
-from webapp.shared.columns import MINUTE, Column, columns
+from webapp.shared.columns import DAY, Column, columns
 from webapp.shared.published_data import cached_by_publication
 from webapp.shared.verdicts import answers
 
@@ -20,7 +20,7 @@ _OPEN = "? inconclusive"
 _REQUESTS = re.compile(r"^(c\d+)-n\d+")
 #: Only for Drafthouse itself.
 _HIDDEN = ("job_id", "arms")
-_ORDER = ("workload", "concurrency", "deploy", "change", "study", "measured", "open", "load", "hardware", "engine")
+_ORDER = ("workload", "concurrency", "deploy", "change", "study", "open", "measured", "load", "hardware", "engine")
 COLUMNS = columns(
     *("workload", "concurrency", "hardware"),
     pinned="workload",
@@ -29,7 +29,7 @@ COLUMNS = columns(
     change=Column("Throughput over the baseline", help="With its 95 % interval, by the usual reading", width=230),
     engine=Column("Engine", width=110),
     study=Column("Study", width=120),
-    measured=Column("Measured (UTC)", MINUTE, width=130),
+    measured=Column("Measured (UTC)", DAY, width=115),
     open=Column("Open", width=70, link_text="Results"),
 )
 

@@ -55,7 +55,7 @@ def _show_commands(job_id: str, enabled: Collection[str]) -> None:
     for arm in () if job is None else job.study.arms:
         if arm.name in enabled and (line := speculation_words(settings.engines_file, settings.models_dir, arm)):
             st.caption(f"{literal(arm.name)}, of {literal(job.name if job else job_id)}:")
-            st.code(line, language="bash", wrap_lines=True)
+            st.code(line, language=None, wrap_lines=True)
 
 
 if __name__ == "__main__":

@@ -120,9 +120,9 @@ def show_deployment(report: Report) -> None:
     settings = published_data.settings()
     if words := speculation_words(settings.engines_file, settings.models_dir, report.deployed):
         st.caption("On the engine's command line:")
-        st.code(words, language="bash", wrap_lines=True)
+        st.code(words, language=None, wrap_lines=True)
     st.caption("As the speculation of an arm:")
-    st.code(json.dumps(speculation.model_dump(mode="json", exclude_defaults=True)), language="json", wrap_lines=True)
+    st.code(json.dumps(speculation.model_dump(mode="json", exclude_defaults=True)), language=None, wrap_lines=True)
 
 
 def show_final(report: Report, view: View) -> None:

@@ -14,14 +14,23 @@ from webapp.shared.url_params import page_file
 _VERDICT_ON = "output_tok_per_s"
 _NUMBERS = ("output_tok_per_s", "ttft_p50_ms", "tpot_p50_ms", "e2e_p50_ms", "acceptance_length")
 _P99 = {"ttft_p50_ms": "ttft_p99_ms", "tpot_p50_ms": "tpot_p99_ms", "e2e_p50_ms": "e2e_p99_ms"}
-_SETTING = ("dataset", "category", "load", "k", "engine", "hardware", "target")
+#: What is said of a run's setting, by the column.
+_SETTING = {
+    "dataset": "dataset {}",
+    "category": "category {}",
+    "load": "{}",
+    "k": "k = {}",
+    "engine": "{}",
+    "hardware": "{}",
+    "target": "target {}",
+}
 _ICONS = {"invalid": ":red[:material/gpp_bad:]", "warning": ":orange[:material/warning:]"}
 
 
 @st.dialog("Run", width="large", icon=":material/timeline:")
 def show(run: pd.Series) -> None:
     """Show the drawer of a run, a row of `slices.runs`."""
-    known = [f"{'k = ' if name == 'k' else ''}{run[name]}" for name in _SETTING if run[name] not in ("unknown", "none")]
+    known = [said.format(run[name]) for name, said in _SETTING.items() if run[name] not in ("unknown", "none")]
     repeat = [] if pd.isna(run["repeat"]) else [f"repeat {run['repeat'] + 1:.0f}"]
     st.markdown(f"**{literal(run['arm'])}** :gray[{literal(' · '.join([*known, *repeat]))}]")
     if run["origin"] == "published":

@@ -58,7 +58,7 @@ def choose_drawing() -> Chosen:
 def choose_runs(options: pd.DataFrame) -> Chosen:
     """Choose the filters; `options` as `slices.options` gives it. Reports values of the link that are left out."""
     row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
-    with row.container(width="stretch"):
+    with row.container(width="stretch", key="explore-studies"):
         filters: Chosen = {url_params.SLICED["study"].key: _choose_studies(options)}
     with row.container(width=_LEAST_WIDTH):
         filters[url_params.VALIDITY.key] = [url_widgets.choose(url_params.VALIDITY, choices(url_params.VALIDITY))]

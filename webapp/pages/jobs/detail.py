@@ -49,7 +49,7 @@ def show(engine: sa.Engine, job_id: str) -> None:
         with events_tab:
             _show_events(engine, job_id)
         with study_tab:
-            st.code(study_to_toml(job.study), language="toml")
+            st.code(study_to_toml(job.study), language=None)
 
 
 def _show_head(job: Job) -> None:

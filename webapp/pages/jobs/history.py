@@ -29,12 +29,12 @@ _TAG, _HIDDEN = "jobs-tag", "jobs-hidden"
 #: A longer table scrolls.
 _MAX_ROWS = 8
 _HISTORY = columns(
-    "job_id",
+    job_id={"width": 150},
     state=Column("State", width=95, states={state: colour for state, (colour, _) in BADGES.items()}),
-    name=Column("Study", width=160),
-    submitted=Column("Submitted (UTC)", MINUTE, width=130),
-    duration={"width": 85},
-    runs=Column("Runs", width=85),
+    name=Column("Study", width=150),
+    submitted=Column("Submitted (UTC)", MINUTE, width=120),
+    duration={"width": 75},
+    runs=Column("Runs", width=135),
     error={"width": 125},
 )
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from access.web import visitor
 from jobs import order
-from jobs.fleet.worker_registry import WorkerInfo, has_hardware, lacking_engines
+from jobs.fleet.worker_registry import WorkerInfo, has_hardware, lacking_engines, lacking_hardware
 from jobs.table import MAX_PRIORITY, Job
 from lab.roles import Change
 from webapp.shared import published_data
@@ -36,13 +36,12 @@ def _why_blocked(job: Job, workers: Sequence[WorkerInfo], now: datetime) -> str:
     online = [worker for worker in workers if not worker.is_away(now)]
     if not online:
         return "no worker is online: start one with `drafthouse up` or `drafthouse worker`"
+    if lacking := lacking_hardware(job.study, online):
+        return literal(lacking)
     able = [worker for worker in online if has_hardware(worker.hardware, job.study.hardware)]
     if lacking := lacking_engines(job.study, able):
         return f"{literal(lacking)}: add it to engines.toml of a host, or cancel"
-    if able:
-        return "the workers that could run it are waiting: see below for what"
-    names = ", ".join(sorted({worker.hardware for worker in online}))
-    return f"it requires {literal(job.study.hardware)}, but the workers online have {literal(names)}"
+    return "the workers that could run it are waiting: see below for what"
 
 
 def show_controls(job: Job, position: int, last: int) -> None:

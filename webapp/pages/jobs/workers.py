@@ -22,13 +22,13 @@ _COLUMNS = ("state", "slot", "study", "job_id", "hardware", "gpus", "engines", "
 _CONFIG = columns(
     state=Column("State", width=80, states={"free": "green", "working": "blue", "waiting": "orange", "away": "gray"}),
     slot=Column("Slot", width=90),
-    hardware={"width": 135},
+    hardware={"width": 200},
     gpus=Column("GPUs", width=50),
     engines=Column("Engines", width=200),
     job_id={"label": "Current job", "width": 145},
     study={"width": 135},
     last_seen=Column("Last seen", width=118),
-    worker=Column("Worker", width=200),
+    worker=Column("Worker", width=150),
 )
 
 
@@ -43,11 +43,13 @@ def show(engine: sa.Engine) -> None:
             "No worker has registered yet. Start one with `drafthouse up` here or `drafthouse worker` on another host."
         )
         return
+    rows = table(workers, datetime.now(UTC), running)
+    idle = dict.fromkeys(name for name in ("study", "job_id") if rows[name].isna().all())
     st.dataframe(
-        table(workers, datetime.now(UTC), running),
+        rows,
         hide_index=True,
         height="content" if len(workers) <= 10 else 250,
-        column_config=_CONFIG,
+        column_config=_CONFIG | idle,
         alt="The workers, by their slots, most recently seen first",
         placeholder="",
     )
@@ -71,8 +73,8 @@ def table(workers: Sequence[WorkerInfo], now: datetime, running: Mapping[str, Jo
                 "hardware": worker.hardware,
                 "gpus": f"{worker.gpus}" if worker.gpus else "none",
                 "engines": engine_names(worker),
-                "job_id": "–" if job is None else job.job_id,
-                "study": "–" if job is None else f"{job.name} ({job.submitted_by})" if job.submitted_by else job.name,
+                "job_id": None if job is None else job.job_id,
+                "study": None if job is None else f"{job.name} ({job.submitted_by})" if job.submitted_by else job.name,
                 "last_seen": f"{duration((now - worker.last_seen).total_seconds())} ago",
                 "worker": worker.worker,
             }

@@ -167,11 +167,12 @@ def runs_card(results: pd.DataFrame, planned: int | None) -> Card:
 def hardware_card(results: pd.DataFrame) -> Card:
     """Return the card of hardware, engines and targets of all runs."""
     engines = (results["engine"] + " " + results["engine_version"].fillna("")).str.strip()
-    return Card("Hardware", _all_of(results["hardware"]), f"{_all_of(engines)}; target {_all_of(results['target'])}")
+    served = f"{_all_of(engines) or 'engine unknown'}; target {_all_of(results['target']) or 'unknown'}"
+    return Card("Hardware", _all_of(results["hardware"]) or "unknown", served)
 
 
 def _all_of(column: pd.Series) -> str:
-    return ", ".join(sorted(set(column.dropna().astype(str)))) or "unknown"
+    return ", ".join(sorted(set(column.dropna().astype(str))))
 
 
 def others_sentence(runs: pd.DataFrame) -> str:

@@ -161,7 +161,7 @@ def show_charts(view: View) -> None:
     mode = colour_mode()
     drawn = figures.figures(view.parameters, mode)
     show_figures(drawn, mode, view)
-    if all(figure.key != "seconds" for figure in drawn):
+    if drawn and all(figure.key != "seconds" for figure in drawn):  # a failed run without requests has no window
         st.caption("The measured window was too short for figures by second.")
 
 
@@ -263,7 +263,7 @@ def _show_how(run: pd.Series) -> None:
         st.markdown(f"**{title}**")
         recorded = json.loads(text)
         if column == "command_json":
-            st.code(" ".join(recorded), language="bash", wrap_lines=True)
+            st.code(" ".join(recorded), language=None, wrap_lines=True)
         else:
             st.json(recorded, expanded=column != "effective_config_json")
 

@@ -37,8 +37,8 @@ _COLUMNS = columns(
     label=Column("Commit"),
     why=Column("State", width="medium"),
     word=Column("Finding"),
-    length=Column(BY_NAME["acceptance_length"].label),
-    baseline_tok_per_s=Column("Baseline, tokens/s", "%.1f"),
+    length=Column(BY_NAME["acceptance_length"].label, alignment="right"),
+    baseline_tok_per_s=Column("Baseline (tok/s)", "%.1f"),
 )
 _SHOWN = [
     *("due", "arm", "label", "why", "speedup", "low", "high", "word", "length"),

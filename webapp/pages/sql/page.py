@@ -228,7 +228,10 @@ def show_answer() -> None:
         answer = data.answer(query.sql, query.given)
     except QueryError as error:
         is_audit = "audit" in query.sql.casefold() and not visitor.allowed_any(Change.AUDIT)
-        st.error(_AUDIT if is_audit else literal(error), icon=":material/error:")
+        what, _, where = str(error).partition("\n\nLINE ")
+        st.error(_AUDIT if is_audit else literal(what), icon=":material/error:")
+        if where and not is_audit:  # the caret below the word that is wrong
+            st.code(f"LINE {where}", language=None)
         return
     finally:
         stop.empty()
@@ -280,9 +283,9 @@ def _show_chart(answer: Answer, query: Query, view_id: str) -> None:
         return
     initial = query.chart or answer.chart
     chosen = _choose(columns, initial)
+    mode, title = colour_mode(), figures.title_of(query.sql, view_id)  # the id in the link, not the chart's own
     if view_id and chosen != query.chart:
         view_id = state.save(Query(query.sql, chosen, query.given))
-    mode, title = colour_mode(), figures.title_of(query.sql, view_id)
     figure = figures.cached_chart(query, chosen, title, mode)
     show_figures([figure], mode, _view(view_id))
     if chosen != initial:

@@ -57,7 +57,7 @@ def _of_repeats(pairs: Sequence[Pair], mean: Judged) -> str:
 
 
 def _tally(pairs: Sequence[Pair]) -> str:
-    """Count the verdicts: `3 cells: ▲ 2, ? 1`."""
+    """Count the verdicts: `3 cells: ▲ 2, ? 1`; no line ends between a mark and its number."""
     words = [pair.verdict.word for pair in pairs]
-    counted = [f"{mark} {words.count(word)}" for word, mark in MARKS.items() if word in words]
+    counted = [f"{mark}\u00a0{words.count(word)}" for word, mark in MARKS.items() if word in words]
     return f"{count(len(words), 'cell')}: {', '.join(counted)}"

@@ -282,7 +282,7 @@ def test_outputs_that_differ_say_exactly_where_if_both_engines_tell_the_tokens(s
     assert (agreement.same, len(agreement.pairs)) == (REQUESTS - REQUESTS // 4, REQUESTS)
     assert agreement.median_first_differing_character == CHARACTERS - 12
     assert agreement.median_first_differing_token == agreement.median_estimated_first_differing_token == TOKENS - 3
-    assert _same(agreement) == f"75%, else from token {TOKENS - 2}"
+    assert _same(agreement) == f"75 %, else from token {TOKENS - 2}"
 
 
 def test_the_tokens_of_one_arm_alone_are_held_against_nothing(settings: Settings) -> None:
@@ -291,7 +291,7 @@ def test_the_tokens_of_one_arm_alone_are_held_against_nothing(settings: Settings
         None,
         TOKENS - 3,
     )
-    assert _same(agreement) == f"75%, else from about token {TOKENS - 2}"
+    assert _same(agreement) == f"75 %, else from about token {TOKENS - 2}"
 
 
 def test_an_arm_that_loops_is_told_from_its_baseline(settings: Settings) -> None:

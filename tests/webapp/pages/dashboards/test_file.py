@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -65,6 +66,13 @@ def test_rows_stand_in_the_file_once_for_both_modes_and_all_panels() -> None:
     assert len(part(text, "rows")) == 1
     assert plans[0]["light"]["config"] != plans[0]["dark"]["config"]
     assert plans[0]["light"]["width"] == "container"
+
+
+def test_panels_that_need_more_width_take_a_row_each_rather_than_overprint() -> None:
+    assert 'class="panels" style="--least: 500px"' in made(
+        sheet(replace(figure(ROWS, "left", "right"), least_width=500))
+    )
+    assert 'class="panels">' in made(sheet(figure(ROWS, "left", "right")))
 
 
 def test_its_own_rules_forbid_it_to_ask_another_host() -> None:

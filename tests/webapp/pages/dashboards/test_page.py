@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import sqlalchemy as sa
 from streamlit.testing.v1 import AppTest
@@ -205,6 +206,22 @@ def test_a_card_without_a_study_in_its_link_names_its_numbers(engine: sa.Engine,
     assert all(subject.endswith(provenance.REFERENCE) for subject in (of_home, of_query, of_both))
     assert "three arms, 20" in of_query
     assert "one repeat, three arms, 20" in of_both
+
+
+def test_a_card_is_about_the_rows_it_shows_rather_than_the_study_of_its_link(
+    engine: sa.Engine, measured_home: MeasuredHome
+) -> None:
+    rows = pd.DataFrame(
+        {
+            "job_id": [measured_home.three_arms, "a-paper"],
+            "origin": ["measured", "published"],
+            "source": ["Drafthouse", "a-paper"],
+        }
+    )
+    subject = provenance.of_view({"job": (measured_home.one_repeat,)}, rows)
+    assert "three arms, 20" in subject
+    assert subject.endswith(" · published by a-paper")
+    assert "one repeat" not in subject
 
 
 def test_variables_hold_for_all_cards_that_have_them(
