@@ -57,8 +57,8 @@ def test_the_doctor_says_an_installed_engines_version_and_its_ways_to_speculate(
     assert by_subject["app database"].ok
 
 
-def test_vllm_runs_with_a_configuration_flags_and_environment_of_a_second_table(datasets_study: list[Bundle]) -> None:
-    for bundle in datasets_study:
+def test_vllm_runs_with_a_configuration_flags_and_environment_of_a_second_table(vllm_study: list[Bundle]) -> None:
+    for bundle in vllm_study:
         run, around = bundle.run, bundle.run.circumstances
         assert around.engine_version is not None
         assert around.engine_version.startswith(VLLM_VERSION)
