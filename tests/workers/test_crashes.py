@@ -16,7 +16,7 @@ import pytest
 from host.process_memory import EXIT_STATUS
 from jobs import queue
 from jobs.fleet import leases
-from jobs.table import FINISHED, Progress
+from jobs.table import FINISHED
 from lab.schedule import End, schedule_of
 from tests import processes
 from tests.actors import ADMIN
@@ -183,20 +183,25 @@ def test_a_broker_that_goes_away_disturbs_no_job_present_or_later(woken_home: Ho
 
 
 def test_progress_says_the_phase_the_time_that_is_left_and_figures(working_home: Home) -> None:
-    home = working_home
-    job_id = home.submit(engine_flags={"token_s": 0.05}, arms=PLAIN, loads=MANY_LOADS[:1])
-    snapshots: list[Progress] = []
+    home, may_start = working_home, working_home.folder / "may start"
+    flags = {"token_s": 0.05, "await_file": str(may_start)}
+    job_id = home.submit(engine_flags=flags, arms=PLAIN, loads=[{"max_concurrency": 1, "num_prompts": 64}])
+    until(lambda: in_phase(home, job_id, "starting engine"), "the start")
+    starting = home.job(job_id).progress
+    may_start.touch()
 
-    def look() -> bool:
-        job = home.job(job_id)
-        if job.progress is not None and job.progress not in snapshots[-1:]:
-            snapshots.append(job.progress)
-        return ended(home, job_id)
+    def has_figures() -> bool:
+        progress = home.job(job_id).progress
+        return progress is not None and bool(progress.output_tok_per_s and progress.ttft_ms)
 
-    until(look, "the job ends")
-    assert {progress.phase for progress in snapshots} >= {"starting engine", "measuring"}
-    assert all(progress.remaining_s is not None for progress in snapshots)
-    assert any(progress.output_tok_per_s and progress.ttft_ms for progress in snapshots)
+    until(has_figures, "figures of the first answers")
+    measuring_now = home.job(job_id).progress
+    queue.cancel(home.database, job_id, actor=ADMIN)
+    until(lambda: ended(home, job_id), "the job is cancelled")
+    assert starting is not None
+    assert measuring_now is not None
+    assert measuring_now.phase == "measuring"
+    assert None not in (starting.remaining_s, measuring_now.remaining_s)
 
 
 def test_a_worker_that_was_paused_beyond_its_lease_writes_nothing_more(woken_home: Home) -> None:
