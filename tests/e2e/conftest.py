@@ -139,8 +139,8 @@ def vllm_study(real_home: homes.Home) -> list[Bundle]:
 
 @pytest.fixture(scope="package")
 def assisted_study(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[list[Bundle]]:
-    """A preset scaled down, as `python -m benchmarks presets` runs them all, with a longer workload in place of one of
-    long prompts.
+    """A preset scaled down, as `python -m benchmarks presets` runs them all: without its third arm, and with a longer
+    workload in place of one of long prompts.
     """
     folder = tmp_path_factory.mktemp("assisted")
     ours = {"engines_file": homes.REPOSITORY / "engines.toml", "engines_dir": Settings().engines_dir.absolute()}
@@ -158,8 +158,8 @@ def _link_unpadded_models(folder: Path) -> None:
 
 def _assisted(home: homes.Home) -> list[Bundle]:
     study = load_preset("assisted-generation", reference=True)
-    workloads = (study.workloads[0], Workload(category="code", output_tokens=24))
-    _, seconds = measured_study(home.settings, study.model_copy(update={"workloads": workloads}))
+    changes = {"arms": study.arms[:2], "workloads": (study.workloads[0], Workload(category="code", output_tokens=24))}
+    _, seconds = measured_study(home.settings, study.model_copy(update=changes))
     print(f"{study.name}: {seconds:.1f} s")
     return list(map(read_bundle, find_bundles(home.settings.bundles)))
 
