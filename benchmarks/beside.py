@@ -65,17 +65,26 @@ def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
         measure(settings, base_url, TARGET, repeats, size=size)
 
 
-def measure(settings: Settings, base_url: str, model: str, repeats: int, *, size: Size, load: Load = LOAD) -> None:
+def measure(
+    settings: Settings,
+    base_url: str,
+    model: str,
+    repeats: int,
+    *,
+    size: Size,
+    load: Load = LOAD,
+    workload: Workload = WORKLOAD,
+) -> None:
     """Measure a running server and print."""
     arm = Arm(name="served", engine="endpoint", server=Server(base_url=base_url, served_model=model))
-    study = Study(name="beside", target=TARGET, arms=(arm,), workloads=(WORKLOAD,), loads=(load,))
+    study = Study(name="beside", target=TARGET, arms=(arm,), workloads=(workload,), loads=(load,))
     with own_home(settings) as alone, filled_home(settings, size) as busy:
         migrate(alone)
         shutil.copy2(busy.warehouse_file, busy.master_file)
         gigabytes = busy.master_file.stat().st_size / 1e9
         with _at_work(busy):
             rows, intervals = _compare(alone, busy, study, repeats)
-    title = f"{model}, {load.num_prompts} prompts x {WORKLOAD.output_tokens} tokens, concurrency {load.max_concurrency}"
+    title = f"{model}, {load.num_prompts} prompts x {workload.output_tokens} tokens, concurrency {load.max_concurrency}"
     show(f"Beside: {title}, {repeats} x A B B A, warehouse of {gigabytes:.2f} GB", "nothing beside it", rows)
     print("\n".join(intervals))
 

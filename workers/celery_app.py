@@ -165,7 +165,6 @@ def _finish(**_: Any) -> None:
 
 
 if __name__ == "__main__":
-    # not `celery -A`, which looks for our rooms in the working directory first; no messages between workers, and events
-    # that say every ten seconds that this one is there
-    quiet = ("--without-gossip", "--without-mingle", "--heartbeat-interval", "10")
-    app.worker_main(["worker", "--pool", "solo", "-l", "INFO", *quiet])
+    # not by Celery's command, which imports the toolkit of a terminal, for a sixth of the worker's start; no messages
+    # between workers, and events that say every ten seconds that this one is there
+    app.Worker(loglevel="INFO", without_gossip=True, without_mingle=True, heartbeat_interval=10).start()

@@ -103,7 +103,7 @@ def test_part_sweep_measures_its_study(home: Home) -> None:
 
 
 def test_part_slots_measures_a_study_on_one_slot_and_on_two(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
-    load, workload = Load(max_concurrency=2, num_prompts=4), Workload(output_tokens=32)
+    load, workload = Load(max_concurrency=2, num_prompts=2), Workload(output_tokens=32)
     slots.measure(home.settings, 1, slots=2, blocks=3, load=load, workload=workload)
     title, _head, wall, *runs = capsys.readouterr().out.strip().splitlines()
     assert title.startswith("Slots: 3 blocks of 2 arms on 2 slots")
@@ -115,8 +115,8 @@ def test_part_beside_measures_a_server_alone_and_with_everything_at_work(
     home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def measure(base_url: str) -> None:
-        load = Load(max_concurrency=2, num_prompts=4)
-        beside.measure(home.settings, base_url, "steady", 1, size=TINY, load=load)
+        load, workload = Load(max_concurrency=2, num_prompts=4), Workload(output_tokens=16)
+        beside.measure(home.settings, base_url, "steady", 1, size=TINY, load=load, workload=workload)
 
     rate.beside_server(measure)
     printed = capsys.readouterr().out

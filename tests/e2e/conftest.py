@@ -1,14 +1,16 @@
 """Real engines, started as seldom as the tests allow: a vLLM takes half a minute of processor time to be ready.
 
 `home` is a whole Drafthouse, whose one study test_the_loop submits: three starts, because its worker is killed once.
-What the test's own process measures are one study on vLLM (`datasets_study`, in `real_home`) and one on transformers
-(`assisted_study`, in a home of its own). Two starts of the four have vLLM's usual process for its worker. The target is
-that of the reference pair before it is padded, which says the same in a tenth of the processor's time.
+What the test's own process measures are one study on vLLM (`vllm_study`, in `real_home`) and one on transformers
+(`assisted_study`, in a home of its own). Each process of vLLM imports it for nine seconds of a processor, so none has
+one for its worker, and only the arm whose worker is killed has one for its core. The target is that of the reference
+pair before it is padded, which says the same in a tenth of the processor's time.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,35 +35,36 @@ from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
 PATIENCE_MS = 600_000
 expect.set_options(timeout=PATIENCE_MS)
 
-#: As of another version, over the environment of this one.
-SECOND_TABLE = """
+#: As of another version, over the environment of this one; and what stands beside a real engine, without its start.
+MORE_TABLES = f"""
 [vllm-again]
 kind = "vllm"
-command = ["{engines}/vllm/bin/vllm", "serve"]
+command = ["{{engines}}/vllm/bin/vllm", "serve"]
 [vllm-again.cpu_environment]
 VLLM_CPU_KVCACHE_SPACE = "1"
+[stand-in]
+kind = "vllm"
+command = ["{sys.executable}", "-m", "{homes.STAND_IN}"]
+[stand-in.environment]
+PYTHONPATH = "{homes.REPOSITORY}"
 """
-PROMPTS = 4
+#: Enough for two windows of two streams.
+PROMPTS, STREAMS = 12, 2
 #: Its draft serves prompts of every length as well as the target does, in a hundredth of the time.
 SMALL_TARGET = "reference-draft"
-OWN = {"own_output_lengths": True, "output_tokens": 24}
+OWN = {"own_output_lengths": True, "output_tokens": 12}
 WORKLOADS: list[dict[str, Any]] = [
-    {"dataset": "reference", "output_tokens": 8},
+    {"dataset": "reference", "category": "code", "output_tokens": 8},
     {"dataset": "random", "input_tokens": 100, "output_tokens": 8},
     {"dataset": "prefix_repetition", "prefix_tokens": 64, "num_prefixes": 2, "input_tokens": 16, "output_tokens": 8},
     {"dataset": "story", "output_tokens": 8},
     {"dataset": "summarisation_sample", "output_tokens": 8},
     {"dataset": "sharegpt_sample", **OWN},
-    {"dataset": "spec_bench_sample", "category": "qa", "output_tokens": 8},
+    {"dataset": "spec_bench_sample", "output_tokens": 8},
     {"dataset": "burstgpt_sample", **OWN},
     {"dataset": "swe_bench_sample", **OWN},
     {"dataset": "mlperf_summarisation_sample", **OWN},
 ]
-#: The model is served by the engine's core itself: another process for it would take seven seconds to import vLLM.
-ONE_PROCESS_LESS: dict[str, dict[str, str]] = {
-    "config": {"distributed-executor-backend": "uni"},
-    "environment": {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
-}
 #: Of a home whose studies may ask for that.
 POLICY = '[engines.vllm]\nflags = ["distributed-executor-backend"]\n'
 #: An arm with a configuration, flags and an environment of its own.
@@ -75,10 +78,10 @@ FILE_ARM: dict[str, Any] = {
         "no-enable-prefix-caching": True,
         "dtype": "float32",
         "seed": 7,
-        **ONE_PROCESS_LESS["config"],
+        "distributed-executor-backend": "uni",
     },
     "flags": {"max_num_seqs": 5},
-    "environment": {"OMP_NUM_THREADS": "1", **ONE_PROCESS_LESS["environment"]},
+    "environment": {"OMP_NUM_THREADS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
     "speculation": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3},
 }
 
@@ -101,7 +104,7 @@ def probed(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator
     """With this checkout's engines and a second table, and the reference models prepared."""
     folder = tmp_path_factory.mktemp("real")
     engines = folder / "both.toml"
-    engines.write_text((homes.REPOSITORY / "engines.toml").read_text() + SECOND_TABLE)
+    engines.write_text((homes.REPOSITORY / "engines.toml").read_text() + MORE_TABLES)
     ours = {"engines_file": engines, "engines_dir": Settings().engines_dir.absolute()}
     with homes.new_home(folder, migrated, **ours) as it:
         homes.link_reference_models(it)
@@ -115,25 +118,29 @@ def real_home(probed: Probed) -> homes.Home:
 
 
 @pytest.fixture(scope="package")
-def datasets_study(real_home: homes.Home) -> list[Bundle]:
-    """Every kind of dataset on one vLLM, which was started with a configuration."""
+def vllm_study(real_home: homes.Home) -> list[Bundle]:
+    """Every kind of dataset on one vLLM, which was started with a configuration, in rounds with a stand-in beside it.
+
+    The bundles are those of vLLM.
+    """
     rows = [{"prompt": f"def f{n}(", "output_tokens": n + 3} for n in range(PROMPTS)]
     own = write_rows(real_home.folder / "own.jsonl", rows)
     job = worked(
         real_home,
         target=SMALL_TARGET,
-        arms=[FILE_ARM],
+        order="side_by_side",
+        arms=[FILE_ARM, {"name": "beside it", "engine": "stand-in"}],
         workloads=[*WORKLOADS, {"dataset": own, **OWN}],
-        loads=[{"max_concurrency": PROMPTS, "num_prompts": PROMPTS}],
+        loads=[{"max_concurrency": STREAMS, "num_prompts": PROMPTS}],
     )
     assert (job.state, job.error) == ("done", None)
-    return bundles_of(real_home, job.job_id)
+    return [bundle for bundle in bundles_of(real_home, job.job_id) if bundle.run.arm.name == FILE_ARM["name"]]
 
 
 @pytest.fixture(scope="package")
 def assisted_study(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[list[Bundle]]:
-    """A preset scaled down, as `python -m benchmarks presets` runs them all, with a longer workload in place of one of
-    long prompts.
+    """A preset scaled down, as `python -m benchmarks presets` runs them all: without its third arm, and with a longer
+    workload in place of one of long prompts.
     """
     folder = tmp_path_factory.mktemp("assisted")
     ours = {"engines_file": homes.REPOSITORY / "engines.toml", "engines_dir": Settings().engines_dir.absolute()}
@@ -151,8 +158,8 @@ def _link_unpadded_models(folder: Path) -> None:
 
 def _assisted(home: homes.Home) -> list[Bundle]:
     study = load_preset("assisted-generation", reference=True)
-    workloads = (study.workloads[0], Workload(category="code", output_tokens=24))
-    _, seconds = measured_study(home.settings, study.model_copy(update={"workloads": workloads}))
+    changes = {"arms": study.arms[:2], "workloads": (study.workloads[0], Workload(category="code", output_tokens=24))}
+    _, seconds = measured_study(home.settings, study.model_copy(update=changes))
     print(f"{study.name}: {seconds:.1f} s")
     return list(map(read_bundle, find_bundles(home.settings.bundles)))
 

@@ -17,19 +17,20 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 
 def test_every_kind_of_dataset_is_served_with_the_lengths_it_asks_for(
-    real_home: Home, datasets_study: list[Bundle]
+    real_home: Home, vllm_study: list[Bundle]
 ) -> None:
-    assert len(datasets_study) == len(WORKLOADS) + 1
-    for bundle in datasets_study:
-        _was_served(real_home.settings, bundle.run.workload, list(records(bundle.requests)))
+    assert len(vllm_study) == len(WORKLOADS) + 1
+    for bundle in vllm_study:
+        requests = {request.prompt_id: request for request in records(bundle.requests)}
+        assert len(requests) == len(bundle.requests)
+        _was_served(real_home.settings, bundle.run.workload, requests)
 
 
-def _was_served(settings: Settings, workload: Workload, requests: list[RequestRecord]) -> None:
+def _was_served(settings: Settings, workload: Workload, requests: dict[str, RequestRecord]) -> None:
     prompts = load_prompts(settings, workload, PROMPTS, seed=0, target=SMALL_TARGET)
-    print(workload.name, [(request.prompt_tokens, request.completion_tokens) for request in requests])
-    assert [request.prompt_id for request in requests] == [prompt.prompt_id for prompt in prompts]
-    lengths = [min(prompt.output_tokens or workload.output_tokens, workload.output_tokens) for prompt in prompts]
-    assert [request.requested_output_tokens for request in requests] == lengths
-    assert [request.completion_tokens for request in requests] == lengths
-    for prompt, request in zip(prompts, requests, strict=True):
+    assert requests.keys() == {prompt.prompt_id for prompt in prompts}
+    for prompt in prompts:
+        request = requests[prompt.prompt_id]
+        length = min(prompt.output_tokens or workload.output_tokens, workload.output_tokens)
+        assert (request.requested_output_tokens, request.completion_tokens) == (length, length), workload.name
         assert prompt.token_ids is None or request.prompt_tokens == len(prompt.token_ids)

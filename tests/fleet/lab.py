@@ -140,16 +140,16 @@ class Fleet:
         """Wait until each run is there once: as an object, as its row, in the warehouse; and nobody is to blame.
         Return what happened to the job.
         """
-        until(lambda: self.job(job_id).state in FINISHED, "the job ends", 300)
+        until(lambda: self.job(job_id).state in FINISHED, "the job ends")
         job = self.job(job_id)
         assert (job.state, job.error) == ("done", None), self.events(job_id)
         settings, database = self.home.settings, self.home.database
-        until(lambda: self.measured(job_id) == runs, "all runs are in the warehouse", 120)
+        until(lambda: self.measured(job_id) == runs, "all runs are in the warehouse")
         counts = (
             "count(*), count(distinct run_id), count(distinct (arm, load_id, repeat)), count(*) filter (error is null)"
         )
         assert ask(settings, f"select {counts} from runs where job_id = '{job_id}'") == [(runs,) * 4]
-        until(lambda: not any(pending_paths(self.home_of(host).bundles) for host in WORKERS), "all is uploaded", 120)
+        until(lambda: not any(pending_paths(self.home_of(host).bundles) for host in WORKERS), "all is uploaded")
         assert settings.bundles_url is not None
         objects = [path for path in ObjectStore(settings.bundles_url).paths(job_id) if "/" in path]
         rows = [row.path for row in newer_than(database, 0) if row.job_id == job_id and "/" in row.path]
@@ -189,10 +189,10 @@ class Fleet:
 
 def _soon(condition: Callable[[], object], description: str) -> None:
     """Wait for a moment that may last for milliseconds."""
-    give_up_s = time.monotonic() + 300
+    give_up_s = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < give_up_s, description
-        time.sleep(0.005)
+        time.sleep(0.02)
 
 
 def _phase(job: Job, name: str) -> bool:
@@ -249,7 +249,7 @@ def new_fleet(
 def _end(fleet: Fleet) -> None:
     for host in list(fleet.started):
         fleet.stop(host)
-    psutil.wait_procs(engine_processes(fleet.home.folder), timeout=60)
+    psutil.wait_procs(engine_processes(fleet.home.folder), timeout=600)
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ def survive(fleet: Fleet, cut: Cut) -> str:
     began_s = time.monotonic()
     try:
         if cut.seconds is None:
-            until(lambda: fleet.job(job_id).state in FINISHED, "the job ends although a link is cut", 300)
+            until(lambda: fleet.job(job_id).state in FINISHED, "the job ends although a link is cut")
         else:
             time.sleep(cut.seconds)
     finally:
@@ -282,7 +282,7 @@ def survive(fleet: Fleet, cut: Cut) -> str:
     what = fleet.assert_whole(job_id)
     took_s = time.monotonic() - began_s
     if who == "worker":
-        until(lambda: fleet.present(host), "the host takes part again", 60)
+        until(lambda: fleet.present(host), "the host takes part again")
     if who == "page":
-        until(lambda: fleet.page_answers() == 200, "the page answers again", 60)
+        until(lambda: fleet.page_answers() == 200, "the page answers again")
     return f"cut {host}-{service}; whole after {took_s:.0f} s; {what}"

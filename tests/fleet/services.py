@@ -76,7 +76,7 @@ class Postgres:
         with (self._folder.parent / "postgres.log").open("ab") as log:
             command = (self.programs / "postgres", "-D", self.data)
             self._process = subprocess.Popen(command, stdout=log, stderr=log, user=self._user)
-        give_up_s = time.monotonic() + 60
+        give_up_s = time.monotonic() + 600
         while True:
             with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.get_uri()):
                 return

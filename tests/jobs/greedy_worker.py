@@ -11,7 +11,7 @@ from jobs.fleet.leases import claim, finish, heartbeat
 from tests import processes
 from warehouse.app_db.engine import app_engine
 
-_PATIENCE_S, _LEASE_S = 180.0, 30.0
+_PATIENCE_S, _LEASE_S = 600.0, 30.0
 
 
 def claimed_by(count: int, environment: Mapping[str, str], folder: Path) -> list[str]:

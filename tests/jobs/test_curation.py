@@ -35,6 +35,7 @@ from warehouse.queries.results import jobs_with_results
 from warehouse.queries.slices import Filters, runs
 
 SAMPLE = SAMPLES / "vllm-bench" / "spec-code-c4.json"
+ONE_LOAD = [{"max_concurrency": 1, "num_prompts": 4}]
 VERDICTS = "select * from comparisons where job_id = 'ID' order by all"
 
 
@@ -52,7 +53,7 @@ def database(settings: Settings) -> Iterator[sa.Engine]:
 
 @pytest.fixture
 def job_id(settings: Settings) -> str:
-    return measure_study(settings, study(name="mine", repeats=2))
+    return measure_study(settings, study(name="mine", repeats=2, loads=ONE_LOAD))
 
 
 def of_sam(database: sa.Engine, job_id: str) -> None:
@@ -117,7 +118,7 @@ def test_what_cannot_be_stored_is_refused_and_changes_nothing(
 def test_a_hidden_study_leaves_lists_and_no_number_changes(
     settings: Settings, database: sa.Engine, job_id: str
 ) -> None:
-    later = measure_study(settings, study(name="later", repeats=3))
+    later = measure_study(settings, study(name="later", repeats=3, loads=ONE_LOAD))
     before = {job: ask(settings, VERDICTS.replace("ID", job)) for job in (job_id, later)}
     assert before[later]
     curation.change(database, job_id, actor=ADMIN, hidden=True)
@@ -182,7 +183,7 @@ def test_a_deleted_study_leaves_every_reader_and_comes_back_as_it_was(
 def test_verdicts_informed_by_a_deleted_study_stay_and_say_so(
     settings: Settings, database: sa.Engine, job_id: str
 ) -> None:
-    later = measure_study(settings, study(name="later", repeats=3))
+    later = measure_study(settings, study(name="later", repeats=3, loads=ONE_LOAD))
     (informed,) = ask(
         settings,
         f"select list_contains(any_value(history_jobs), '{job_id}') from judged_metrics "
@@ -262,7 +263,7 @@ def test_what_is_queued_or_unknown_is_not_deleted(settings: Settings, database: 
 def test_a_purge_removes_bundles_and_verdicts_and_goes_on_after_a_kill(
     settings: Settings, database: sa.Engine, job_id: str
 ) -> None:
-    later = measure_study(settings, study(name="later", repeats=3))
+    later = measure_study(settings, study(name="later", repeats=3, loads=ONE_LOAD))
     with pytest.raises(UnknownNameError, match="no deleted study"):
         curation.purge(settings, database, job_id, actor=local_actor())
     curation.delete(settings, database, job_id, actor=ADMIN)

@@ -105,7 +105,7 @@ def test_a_killed_service_is_started_again(running: subprocess.Popen[str], word:
 
 
 def test_a_second_one_in_the_same_home_is_refused(home: Home, running: subprocess.Popen[str]) -> None:
-    second = home.run("up")
+    second = home.ask("up")
     assert second.returncode == 2
     assert "already up" in second.stderr
     assert str(running.pid) in second.stderr
@@ -114,14 +114,14 @@ def test_a_second_one_in_the_same_home_is_refused(home: Home, running: subproces
 def test_a_taken_port_is_refused_with_what_to_do(tmp_path: Path) -> None:
     taken = new_home(tmp_path / "home")
     with socket.create_server(("127.0.0.1", taken.port)):
-        refused = taken.run("up")
+        refused = taken.ask("up")
     assert refused.returncode == 2
     assert f"cannot listen on 127.0.0.1:{taken.port} (Address already in use)" in refused.stderr
     assert "DRAFTHOUSE_WEB_PORT" in refused.stderr
 
 
 def test_a_home_that_cannot_be_written_is_refused_with_what_to_do() -> None:
-    refused = new_home(Path("/proc/drafthouse")).run("up")
+    refused = new_home(Path("/proc/drafthouse")).ask("up")
     assert refused.returncode == 2
     assert "cannot be written" in refused.stderr
     assert "Traceback" not in refused.stderr

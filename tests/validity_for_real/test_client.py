@@ -31,7 +31,7 @@ EXPECTED: tuple[tuple[str, tuple[Severity, ...], str], ...] = (
     ("late_sends", ("warning", "invalid"), "after its intended moment"),
 )
 BUSY = "client_busy"
-BUSY_S, FREE_S, TRIES = 0.2, 0.01, 4
+BUSY_S, FREE_S, TRIES = 0.2, 0.01, 2
 
 
 @contextlib.contextmanager

@@ -6,6 +6,8 @@ import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -14,11 +16,11 @@ import pytest
 from host.process_memory import EXIT_STATUS
 from jobs import queue
 from jobs.fleet import leases
-from jobs.table import FINISHED, Progress
+from jobs.table import FINISHED
 from lab.schedule import End, schedule_of
 from tests import processes
 from tests.actors import ADMIN
-from tests.workers.homes import NGRAM, REPOSITORY, Home, celery_worker, outcomes, until, worker_environment
+from tests.workers.homes import NGRAM, REPOSITORY, Home, celery_worker, new_home, outcomes, until, worker_environment
 from tests.workers.valkey import Broker
 from workers.engine_runtime.process import end_leftovers
 from workers.worker import Worker, is_dead
@@ -29,6 +31,17 @@ SLOW = {"token_s": 0.03}  # a run takes a second or two
 PLAIN = [{"name": "plain"}]
 LONG_ANSWERS = {"output_tokens": 5000}  # a run takes minutes, its warm-up a second or two
 MANY_LOADS = [{"max_concurrency": streams, "num_prompts": 6} for streams in (1, 2, 3)]
+
+
+@pytest.fixture(scope="module")
+def working_home(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Home]:
+    """With a broker and one worker, for tests that neither end it nor take the broker away."""
+    folder = tmp_path_factory.mktemp("working")
+    broker = Broker(folder / "valkey")
+    broker.start()
+    with new_home(folder, migrated, broker_url=broker.url) as home, celery_worker(home):
+        yield home
+    broker.stop()
 
 
 def in_phase(home: Home, job_id: str, phase: str) -> bool:
@@ -81,14 +94,14 @@ def test_a_killed_worker_is_followed_by_one_that_runs_only_the_rest(
     assert done.items() <= {run.run_id: run.started_at for run in home.runs()}.items()
 
 
-def test_the_job_of_another_hosts_worker_is_taken_when_its_lease_ends(
-    woken_home: Home,
-) -> None:
-    home, lease_s = woken_home, 6.0
+def test_the_job_of_another_hosts_worker_is_taken_when_its_lease_ends(working_home: Home) -> None:
+    home, lease_s = working_home, 6.0
+    before = home.submit(arms=PLAIN, workloads=[LONG_ANSWERS | home.prompts])
+    until(lambda: measuring(home, before), "the worker is busy")
     job_id = home.submit(loads=MANY_LOADS[:1])
     leases.claim(home.database, "elsewhere/1/abc/1.0", lease_s)
-    with celery_worker(home):
-        until(lambda: ended(home, job_id), "the job ends")
+    queue.cancel(home.database, before, actor=ADMIN)
+    until(lambda: ended(home, job_id), "the job ends")
     events = queue.events(home.database, job_id)
     assert [event.kind for event in events] == ["submitted", "claimed", "requeued", "claimed", "done"]
     assert (events[2].at - events[1].at).total_seconds() >= lease_s
@@ -130,16 +143,15 @@ def test_an_interrupted_worker_gives_its_job_back_and_leaves_no_engine(woken_hom
 
 
 @pytest.mark.parametrize("phase", ["starting engine", "measuring"])
-def test_a_cancelled_job_is_gone_though_its_engine_takes_minutes(woken_home: Home, phase: str) -> None:
-    home = woken_home
+def test_a_cancelled_job_is_gone_though_its_engine_takes_minutes(working_home: Home, phase: str) -> None:
+    home = working_home
     flags = {"stubborn_child": True, "token_s": 0.02, "start_s": 300.0 if phase == "starting engine" else 0.0}
-    with celery_worker(home):
-        job_id = home.submit(engine_flags=flags, workloads=[LONG_ANSWERS | home.prompts])
-        until(lambda: in_phase(home, job_id, phase) and home.engine_processes(), phase)
-        queue.cancel(home.database, job_id, actor=ADMIN)
-        took_s = until(lambda: home.job(job_id).state == "cancelled", "the job is cancelled")
-        print(f"cancelled within {took_s:.2f} s while {phase}")
-        assert home.engine_processes() == []
+    job_id = home.submit(engine_flags=flags, workloads=[LONG_ANSWERS | home.prompts])
+    until(lambda: in_phase(home, job_id, phase) and home.engine_processes(), phase)
+    queue.cancel(home.database, job_id, actor=ADMIN)
+    took_s = until(lambda: home.job(job_id).state == "cancelled", "the job is cancelled")
+    print(f"cancelled within {took_s:.2f} s while {phase}")
+    assert home.engine_processes() == []
     assert took_s < 120  # within 2 s on a quiet machine; tests share theirs, and an awaited engine would take 300 s
 
 
@@ -170,22 +182,26 @@ def test_a_broker_that_goes_away_disturbs_no_job_present_or_later(woken_home: Ho
     queue.cancel(home.database, second, actor=ADMIN)
 
 
-def test_progress_comes_at_least_each_second_with_the_time_that_is_left(woken_home: Home) -> None:
-    home = woken_home
-    job_id = home.submit(engine_flags={"token_s": 0.05}, arms=PLAIN, loads=MANY_LOADS[:1])
-    snapshots: list[Progress] = []
+def test_progress_says_the_phase_the_time_that_is_left_and_figures(working_home: Home) -> None:
+    home, may_start = working_home, working_home.folder / "may start"
+    flags = {"token_s": 0.05, "await_file": str(may_start)}
+    job_id = home.submit(engine_flags=flags, arms=PLAIN, loads=[{"max_concurrency": 1, "num_prompts": 64}])
+    until(lambda: in_phase(home, job_id, "starting engine"), "the start")
+    starting = home.job(job_id).progress
+    may_start.touch()
 
-    def look() -> bool:
-        job = home.job(job_id)
-        if job.progress is not None and job.progress not in snapshots[-1:]:
-            snapshots.append(job.progress)
-        return ended(home, job_id)
+    def has_figures() -> bool:
+        progress = home.job(job_id).progress
+        return progress is not None and bool(progress.output_tok_per_s and progress.ttft_ms)
 
-    with celery_worker(home):
-        until(look, "the job ends")
-    assert {progress.phase for progress in snapshots} >= {"starting engine", "measuring"}
-    assert all(progress.remaining_s is not None for progress in snapshots)
-    assert any(progress.output_tok_per_s and progress.ttft_ms for progress in snapshots)
+    until(has_figures, "figures of the first answers")
+    measuring_now = home.job(job_id).progress
+    queue.cancel(home.database, job_id, actor=ADMIN)
+    until(lambda: ended(home, job_id), "the job is cancelled")
+    assert starting is not None
+    assert measuring_now is not None
+    assert measuring_now.phase == "measuring"
+    assert None not in (starting.remaining_s, measuring_now.remaining_s)
 
 
 def test_a_worker_that_was_paused_beyond_its_lease_writes_nothing_more(woken_home: Home) -> None:

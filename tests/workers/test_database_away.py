@@ -16,6 +16,7 @@ from jobs import queue
 from jobs.table import FINISHED
 from tests.actors import ADMIN
 from tests.postgresql import Server, running_server
+from tests.processes import Started
 from tests.workers.homes import Home, celery_worker, new_home, until
 from tests.workers.valkey import Broker
 from warehouse.migrate import migrate
@@ -32,7 +33,9 @@ def server() -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def home_on(server: Server, folder: Path, migrated: Path, broker: Broker, lease_s: float) -> Iterator[Home]:
+def home_on(server: Server, folder: Path, migrated: Path, lease_s: float) -> Iterator[Home]:
+    broker = Broker(folder / "valkey")
+    broker.start()
     name = f"t{uuid.uuid4().hex}"
     with server.administration() as admin:
         admin.execute(sa.text(f"CREATE DATABASE {name}"))
@@ -41,6 +44,15 @@ def home_on(server: Server, folder: Path, migrated: Path, broker: Broker, lease_
     with new_home(folder, migrated, broker_url=broker.url, database_url=database_url, lease_s=lease_s) as it:
         yield it
         until(lambda: not it.engine_processes(), "the engines of a worker killed at the end of a test are gone")
+    broker.stop()
+
+
+@pytest.fixture(scope="module")
+def working(tmp_path_factory: pytest.TempPathFactory, migrated: Path, server: Server) -> Iterator[tuple[Home, Started]]:
+    """A home and its worker, for all tests that it outlives."""
+    folder = tmp_path_factory.mktemp("home")
+    with home_on(server, folder, migrated, lease_s=60.0) as home, celery_worker(home) as worker:
+        yield home, worker
 
 
 def log(home: Home) -> str:
@@ -52,45 +64,42 @@ def measuring(home: Home, job_id: str) -> bool:
     return progress is not None and progress.phase == "measuring"
 
 
-def assert_done_without_a_break(home: Home, job_id: str) -> None:
+def assert_done_without_a_break(home: Home, job_id: str, worker: Started) -> None:
     until(lambda: home.job(job_id).state in FINISHED, "the job ends")
     assert (home.job(job_id).state, home.job(job_id).error) == ("done", None)
     assert home.event_kinds(job_id) == ["submitted", "claimed", "done"]
-    assert [run.status for run in home.runs()] == ["completed"] * 2
+    assert [run.status for run in home.runs() if run.job_id == job_id] == ["completed"] * 2
+    assert worker.poll() is None
 
 
 @pytest.mark.parametrize("study", [{}, {"arms": [{"name": "plain"}], "repeats": 2, "spread": True, "alone": False}])
 def test_a_server_killed_over_an_engines_start_and_started_again_fails_nothing(
-    tmp_path: Path, migrated: Path, broker: Broker, server: Server, study: dict[str, Any]
+    working: tuple[Home, Started], server: Server, study: dict[str, Any]
 ) -> None:
     """The second engine's start asks for the submitter's role, and a study that is spread for its next block."""
-    with home_on(server, tmp_path, migrated, broker, lease_s=60.0) as home, celery_worker(home) as worker:
-        job_id = home.submit(loads=LOADS, engine_flags={"token_s": 0.05}, **study)
-        until(lambda: measuring(home, job_id), "the first run")
-        server.kill()
-        until(lambda: f"job {job_id} waits for the database" in log(home), "a question")
-        server.start()
-        assert_done_without_a_break(home, job_id)
-        assert worker.poll() is None
+    home, worker = working
+    job_id = home.submit(loads=LOADS, engine_flags={"token_s": 0.05}, **study)
+    until(lambda: measuring(home, job_id), "the first run")
+    server.kill()
+    until(lambda: f"job {job_id} waits for the database" in log(home), "a question")
+    server.start()
+    assert_done_without_a_break(home, job_id, worker)
 
 
-def test_a_server_without_a_free_connection_fails_nothing(
-    tmp_path: Path, migrated: Path, broker: Broker, server: Server
-) -> None:
-    with home_on(server, tmp_path, migrated, broker, lease_s=60.0) as home, celery_worker(home) as worker:
-        job_id = home.submit(loads=LOADS, engine_flags={"token_s": 0.05})
-        until(lambda: measuring(home, job_id), "the first run")
-        with server.without_a_free_connection():
-            until(lambda: f"job {job_id} waits for the database" in log(home), "the second engine's turn")
-        assert "too many clients already" in log(home)
-        assert_done_without_a_break(home, job_id)
-        assert worker.poll() is None
+def test_a_server_without_a_free_connection_fails_nothing(working: tuple[Home, Started], server: Server) -> None:
+    home, worker = working
+    job_id = home.submit(loads=LOADS, engine_flags={"token_s": 0.05})
+    until(lambda: measuring(home, job_id), "the first run")
+    with server.without_a_free_connection():
+        until(lambda: f"job {job_id} waits for the database" in log(home), "the second engine's turn")
+    assert "too many clients already" in log(home)
+    assert_done_without_a_break(home, job_id, worker)
 
 
 def test_a_worker_stops_measuring_with_its_lease_though_its_database_call_hangs(
-    tmp_path: Path, migrated: Path, broker: Broker, server: Server
+    tmp_path: Path, migrated: Path, server: Server
 ) -> None:
-    with home_on(server, tmp_path, migrated, broker, lease_s=4.0) as home, celery_worker(home) as worker:
+    with home_on(server, tmp_path, migrated, lease_s=4.0) as home, celery_worker(home) as worker:
         job_id = home.submit(arms=[{"name": "plain"}], workloads=[LONG_ANSWERS | home.prompts])
         until(lambda: measuring(home, job_id), "a run")
         server.fall_silent()

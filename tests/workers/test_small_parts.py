@@ -22,7 +22,7 @@ from jobs.table import Job, Progress
 from lab.errors import CancelledError, UserError
 from tests import processes
 from tests.actors import ADMIN
-from tests.workers.homes import REPOSITORY, Home, until, worker_environment
+from tests.workers.homes import REPOSITORY, Home, celery_worker, until, worker_environment
 from warehouse.app_db.schema import jobs as jobs_table
 from workers import worker as worker_module
 from workers.engine_runtime.kept import KeptEngines
@@ -106,14 +106,9 @@ def test_an_unreadable_job_stays_queued_while_the_others_are_done(home: Home) ->
 def test_a_worker_that_cannot_start_leaves_a_traceback_and_no_ghost(home: Home) -> None:
     with home.database.begin() as connection:
         connection.exec_driver_sql("DROP TABLE workers")
-    environment = os.environ | {
-        "DRAFTHOUSE_HOME": str(home.settings.home),
-        "DRAFTHOUSE_BROKER_URL": "redis://127.0.0.1:1/0",
-    }
-    command = (sys.executable, "-m", "cli", "worker")
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert ended.returncode != 0
-    assert "no such table: workers" in ended.stdout + ended.stderr
+    with celery_worker(home, DRAFTHOUSE_BROKER_URL="redis://127.0.0.1:1/0") as worker:
+        assert worker.wait(600) != 0
+    assert "no such table: workers" in (home.folder / "worker.log").read_text()
 
 
 @pytest.mark.parametrize(("program", "thread"), [("heartbeat", "heartbeat of {job}"), ("polls", "polls of the queue")])

@@ -8,6 +8,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -15,11 +16,12 @@ import pytest
 from jobs import queue
 from jobs.table import FINISHED
 from lab.metrics.measure import measure
+from lab.metrics.records import RunRecord
 from lab.validity import StudyRun, judge, judge_study
 from tests import processes
 from tests.actors import ADMIN
-from tests.workers.homes import NGRAM, REPOSITORY, Home, until, worker_environment
-from warehouse.bundles.run_bundle import find_bundles, read_bundle
+from tests.workers.homes import NGRAM, REPOSITORY, Home, new_home, until, worker_environment
+from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one slot")]
 
@@ -48,6 +50,19 @@ def workers_of_two_slots(home: Home) -> Iterator[list[processes.Started]]:
         until(lambda: not home.engine_processes(), "no engine is left")
 
 
+@pytest.fixture(scope="module")
+def working(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Home]:
+    with new_home(tmp_path_factory.mktemp("host"), migrated) as home, workers_of_two_slots(home):
+        yield home
+
+
+@pytest.fixture
+def host(working: Home) -> Iterator[Home]:
+    """Both slots at work, for tests that end no worker. Its other studies are those of other tests."""
+    yield working
+    until(lambda: not working.engine_processes(), "the engines of the test are gone")
+
+
 def is_running(home: Home, *job_ids: str) -> bool:
     return all(home.job(job_id).state == "running" for job_id in job_ids)
 
@@ -56,17 +71,24 @@ def is_over(home: Home, *job_ids: str) -> bool:
     return all(home.job(job_id).state in FINISHED for job_id in job_ids)
 
 
-def test_two_studies_run_side_by_side_and_their_runs_say_so(home: Home) -> None:
-    both_start = home.folder / "both start"
+def bundles_of(home: Home, *job_ids: str) -> list[Bundle]:
+    return [bundle for bundle in map(read_bundle, find_bundles(home.settings.bundles)) if bundle.run.job_id in job_ids]
+
+
+def runs_of(home: Home, *job_ids: str) -> list[RunRecord]:
+    return [run for run in home.runs() if run.job_id in job_ids]
+
+
+def test_two_studies_run_side_by_side_and_their_runs_say_so(host: Home) -> None:
+    both_start = host.folder / "both start"
     flags = SLOW | {"await_file": str(both_start)}
-    ids = [home.submit(arms=PLAIN, loads=LOADS, engine_flags=flags, alone=False) for _ in range(2)]
-    with workers_of_two_slots(home):
-        until(lambda: is_running(home, *ids) and len(home.engine_processes()) >= 4, "both engines are started")
-        places = {tuple(process.cpu_affinity()) for process in home.engine_processes()}
-        both_start.touch()
-        until(lambda: is_over(home, *ids), "both studies end")
-    assert [home.job(job_id).state for job_id in ids] == ["done", "done"]
-    runs = home.runs()
+    ids = [host.submit(arms=PLAIN, loads=LOADS, engine_flags=flags, alone=False) for _ in range(2)]
+    until(lambda: is_running(host, *ids) and len(host.engine_processes()) >= 4, "both engines are started")
+    places = {tuple(process.cpu_affinity()) for process in host.engine_processes()}
+    both_start.touch()
+    until(lambda: is_over(host, *ids), "both studies end")
+    assert [host.job(job_id).state for job_id in ids] == ["done", "done"]
+    runs = runs_of(host, *ids)
     slots = {run.job_id: run.circumstances.slot for run in runs}
     assert sorted(map(str, slots.values())) == ["1", "2"]
     mine = {run.job_id: tuple(run.circumstances.settings["slot_processors"]) for run in runs}  # type: ignore[arg-type]
@@ -78,13 +100,12 @@ def test_two_studies_run_side_by_side_and_their_runs_say_so(home: Home) -> None:
         assert [work.what for work in run.beside or () if work.kind == "job"] in ([other], [])
     disturbed = {run.job_id for run in runs if any(work.kind == "job" for work in run.beside or ())}
     assert disturbed == set(ids)
-    assert {run.run_id for run in runs if run.beside} == judged_as_disturbed(home)
+    assert {run.run_id for run in runs if run.beside} == judged_as_disturbed(bundles_of(host, *ids))
 
 
-def judged_as_disturbed(home: Home) -> set[str]:
+def judged_as_disturbed(bundles: list[Bundle]) -> set[str]:
     found = set()
-    for folder in find_bundles(home.settings.bundles):
-        bundle = read_bundle(folder)
+    for bundle in bundles:
         metrics = measure(bundle.run, bundle.requests, bundle.telemetry)
         verdict = judge(bundle.run, bundle.requests, bundle.telemetry, metrics)
         if any(finding.check == "work_beside" and finding.severity == "invalid" for finding in verdict.findings):
@@ -120,10 +141,10 @@ SPREAD = {
 SPREAD |= {"loads": LOADS[:1], "repeats": 4, "engine_flags": SLOW}
 
 
-def blocks_by_slot(home: Home) -> dict[int, set[object]]:
+def blocks_by_slot(home: Home, job_id: str) -> dict[int, set[object]]:
     """The slots on which each repeat was measured."""
     places: dict[int, set[object]] = {}
-    for run in home.runs():
+    for run in runs_of(home, job_id):
         places.setdefault(run.repeat, set()).add(run.circumstances.slot)
     return places
 
@@ -131,51 +152,46 @@ def blocks_by_slot(home: Home) -> dict[int, set[object]]:
 def assert_measured_once(home: Home, job_id: str) -> None:
     job = home.job(job_id)
     assert (job.state, job.error) == ("done", None)
-    runs = home.runs()
+    runs = runs_of(home, job_id)
     assert [run.status for run in runs] == ["completed"] * 8
     assert len({run.cell_key for run in runs}) == 8
     assert job.progress is not None
     assert (job.progress.runs_done, job.progress.runs_total) == (8, 8)
 
 
-def test_the_slots_of_a_host_share_a_study_by_repeats(home: Home) -> None:
-    job_id = home.submit(**SPREAD)
-    with workers_of_two_slots(home):
-        until(lambda: is_over(home, job_id), "the study ends")
-    assert_measured_once(home, job_id)
-    places = blocks_by_slot(home)
+def test_the_slots_of_a_host_share_a_study_by_repeats(host: Home) -> None:
+    job_id = host.submit(**SPREAD)
+    until(lambda: is_over(host, job_id), "the study ends")
+    assert_measured_once(host, job_id)
+    places = blocks_by_slot(host, job_id)
     assert {len(slots) for slots in places.values()} == {1}
     assert set().union(*places.values()) == {1, 2}
-    neighbours = {work.what for run in home.runs() for work in run.beside or () if work.kind == "job"}
+    neighbours = {work.what for run in runs_of(host, job_id) for work in run.beside or () if work.kind == "job"}
     assert neighbours == {f"{job_id} on slot 1", f"{job_id} on slot 2"}
 
 
-def test_a_slot_that_is_slower_than_its_like_is_named(home: Home) -> None:
+def test_a_slot_that_is_slower_than_its_like_is_named(host: Home) -> None:
     """Of six blocks of four runs it gets two or so; one would do."""
     flags = {"token_s": 0.008, "half_as_fast_on": max(os.sched_getaffinity(0))}
-    job_id = home.submit(**SPREAD | {"repeats": 6, "loads": LOADS, "engine_flags": flags})
-    with workers_of_two_slots(home):
-        until(lambda: is_over(home, job_id), "the study ends")
+    job_id = host.submit(**SPREAD | {"repeats": 6, "loads": LOADS, "engine_flags": flags})
+    until(lambda: is_over(host, job_id), "the study ends")
+    bundles = bundles_of(host, job_id)
     slower = next(
         run.circumstances.slot
-        for run in home.runs()
+        for run in (bundle.run for bundle in bundles)
         if flags["half_as_fast_on"] in run.circumstances.settings["slot_processors"]  # type: ignore[operator]
     )
-    (finding,) = [found for found in judge_study(in_study(home)).findings if found.check == SLOWER_SLOT]
+    in_study = [StudyRun(each.run, measure(each.run, each.requests, each.telemetry)) for each in bundles]
+    (finding,) = [found for found in judge_study(in_study).findings if found.check == SLOWER_SLOT]
     assert finding.severity == "warning"
     assert re.match(rf"On slot {slower} the .* (lower|higher) than usual on its like", finding.sentence)
-
-
-def in_study(home: Home) -> list[StudyRun]:
-    bundles = [read_bundle(folder) for folder in find_bundles(home.settings.bundles)]
-    return [StudyRun(each.run, measure(each.run, each.requests, each.telemetry)) for each in bundles]
 
 
 @pytest.mark.parametrize("killed", ["the job's own worker", "the one that helps"])
 def test_a_killed_worker_of_a_shared_study_loses_and_doubles_nothing(home: Home, killed: str) -> None:
     job_id = home.submit(**SPREAD)
     with workers_of_two_slots(home) as workers:
-        until(lambda: len(blocks_by_slot(home)) >= 2, "both have measured something")
+        until(lambda: len(blocks_by_slot(home, job_id)) >= 2, "both have measured something")
         own = int((home.job(job_id).worker or "").split("/")[1])
         victim = next(worker for worker in workers if (worker.pid == own) == (killed == "the job's own worker"))
         victim.kill()
@@ -187,31 +203,41 @@ def test_a_killed_worker_of_a_shared_study_loses_and_doubles_nothing(home: Home,
     assert requeued == (killed == "the job's own worker")
 
 
-@pytest.mark.parametrize("killed", ["nobody", "the job's own worker"])
-def test_the_slots_share_a_study_until_decided_though_a_worker_dies(home: Home, killed: str) -> None:
-    """The arms are the same to the engine: a look says so, or that it takes more than the budget."""
-    job_id = home.submit(**SPREAD | {"repeats": "until decided", "budget": "2 min", "engine_flags": {"token_s": 0.01}})
+#: The arms are the same to the engine: a look says so, or that it takes more than the budget.
+UNTIL_DECIDED = SPREAD | {"repeats": "until decided", "budget": "2 min", "engine_flags": {"token_s": 0.01}}
+
+
+def test_the_slots_share_a_study_until_decided(host: Home) -> None:
+    job_id = host.submit(**UNTIL_DECIDED)
+    until(lambda: is_over(host, job_id), "the study ends")
+    assert_ended_of_itself(host, job_id)
+    assert {len(slots) for slots in blocks_by_slot(host, job_id).values()} == {1}
+
+
+def test_a_killed_worker_of_a_study_until_decided_loses_and_doubles_nothing(home: Home) -> None:
+    job_id = home.submit(**UNTIL_DECIDED)
     with workers_of_two_slots(home) as workers:
-        if killed != "nobody":
-            until(lambda: len(home.runs()) >= 3, "both have measured something")
-            own = int((home.job(job_id).worker or "").split("/")[1])
-            next(worker for worker in workers if worker.pid == own).kill()
+        until(lambda: len(home.runs()) >= 3, "both have measured something")
+        own = int((home.job(job_id).worker or "").split("/")[1])
+        next(worker for worker in workers if worker.pid == own).kill()
         until(lambda: is_over(home, job_id), "the study ends")
+    assert_ended_of_itself(home, job_id)
+
+
+def assert_ended_of_itself(home: Home, job_id: str) -> None:
     job = home.job(job_id)
     assert (job.state, job.error) == ("done", None)
     assert job.progress is not None
     assert job.progress.end_reason in ("decided", "hopeless", "budget spent")
     assert "of 1 comparisons" in job.progress.end_sentence
-    runs = home.runs()
+    runs = runs_of(home, job_id)
     assert len({run.cell_key for run in runs}) == len(runs) == job.progress.runs_done >= 4
-    assert {len(slots) for slots in blocks_by_slot(home).values()} == {1} or killed != "nobody"
     assert {run.arm.name for run in runs if run.repeat == 0} == {"plain", "drafted"}
 
 
-def test_a_shared_study_that_is_cancelled_ends_on_every_slot(home: Home) -> None:
-    job_id = home.submit(**SPREAD | {"engine_flags": {"token_s": 2.0}})
-    with workers_of_two_slots(home):
-        until(lambda: len(home.engine_processes()) >= 4, "both measure")
-        queue.cancel(home.database, job_id, actor=ADMIN)
-        until(lambda: is_over(home, job_id) and not home.engine_processes(), "no engine is left")
-    assert (home.job(job_id).state, home.runs()) == ("cancelled", [])
+def test_a_shared_study_that_is_cancelled_ends_on_every_slot(host: Home) -> None:
+    job_id = host.submit(**SPREAD | {"engine_flags": {"token_s": 2.0}})
+    until(lambda: len(host.engine_processes()) >= 4, "both measure")
+    queue.cancel(host.database, job_id, actor=ADMIN)
+    until(lambda: is_over(host, job_id) and not host.engine_processes(), "no engine is left")
+    assert (host.job(job_id).state, runs_of(host, job_id)) == ("cancelled", [])

@@ -26,7 +26,7 @@ class Broker:
         users = ("--aclfile", str(self._folder / "users.acl"))
         options = (*listens, *users, "--dir", str(self._folder), "--save", "")
         self._process = subprocess.Popen((str(get_binary_path()), *options), stdout=subprocess.DEVNULL)
-        give_up_s = time.monotonic() + 30
+        give_up_s = time.monotonic() + 600
         while not self._answers():
             assert time.monotonic() < give_up_s, "Valkey did not start"
             time.sleep(0.02)

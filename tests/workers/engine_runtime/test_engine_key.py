@@ -45,7 +45,7 @@ def serving(variables: dict[str, str]) -> Iterator[str]:
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | variables
     with subprocess.Popen((sys.executable, "-c", SERVER, str(port)), env=environment) as server:
-        url, until_s = f"http://127.0.0.1:{port}", time.monotonic() + 60
+        url, until_s = f"http://127.0.0.1:{port}", time.monotonic() + 600
         while _asked(url, "GET", "/", None)[0] == 0:
             assert server.poll() is None
             assert time.monotonic() < until_s

@@ -14,28 +14,6 @@ from tests.workers.transformers_server.servers import ENGINE_PYTHON, MODEL, SCRI
 pytestmark = pytest.mark.engine
 
 
-#: Runs where the server runs: what its pages answer to which key.
-WITH_KEY = f"""
-import asyncio, os, sys
-sys.path.insert(0, {str(SCRIPT)!r})
-os.environ["ENGINE_KEY_OF_DRAFTHOUSE"] = "the key"
-from aiohttp.test_utils import TestClient, TestServer
-from options import parse
-from routes import application
-
-async def asked(*headers):
-    app = application(parse(["--model", "model"]), None)
-    app.on_startup.clear()
-    async with TestClient(TestServer(app)) as client:
-        paths = ("/health", "/nowhere")
-        return [(await client.get(path, headers=own)).status for path in paths for own in headers]
-
-own, wrong = {{"Authorization": "Bearer the key"}}, {{"Authorization": "Bearer another"}}
-statuses = asyncio.run(asked({{}}, wrong, own))
-assert statuses == [401, 401, 200, 401, 401, 404], statuses
-"""
-
-
 async def get(url: str) -> dict[str, Any]:
     async with aiohttp.ClientSession() as session, session.get(url) as response:
         assert response.status == 200
@@ -57,12 +35,6 @@ async def test_the_model_is_listed_by_its_served_name(assisted: str, pair: Pair)
     listed = await get(assisted + "/v1/models")
     (model,) = listed["data"]
     assert (model["id"], model["root"], model["max_model_len"]) == (MODEL, str(pair.target), 1024)
-
-
-def test_it_answers_with_its_key_alone(tmp_path: Path) -> None:
-    (program := tmp_path / "program.py").write_text(WITH_KEY)
-    done = ended(program)
-    assert done.returncode == 0, done.stderr
 
 
 def test_it_refuses_to_start_with_a_sentence(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from lab.comparison.spread import Spread
 from lab.comparison.verdict import Verdict, benjamini_hochberg, holm, verdicts
 from tests.lab.comparison.simulations.tables_of_cells import WORLDS, Table, cells_of, simulated
 
-_TABLES = 100
+_TABLES = 50
 #: Three standard deviations of the simulation's own luck, for a share of 5 %.
 _LUCK = 3 * math.sqrt(0.05 * 0.95 / _TABLES)
 

@@ -17,7 +17,7 @@ from lab.comparison.samples import RunSample
 from lab.comparison.tables import starts_of_means, sweep
 from lab.comparison.verdict import verdicts
 
-TABLES = 100
+TABLES = 40
 #: Three standard deviations of the simulation's own luck, for a share of 5 %.
 LUCK = 3 * math.sqrt(0.05 * 0.95 / TABLES)
 
