@@ -52,7 +52,7 @@ class Home:
             app.main()
         return subprocess.CompletedProcess(arguments, int(end.value.code or 0), out.getvalue(), err.getvalue())
 
-    def run(self, *arguments: str, timeout_s: float = 180) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
         """One `drafthouse` command, to its end."""
         return subprocess.run(
             (DRAFTHOUSE, *arguments),
@@ -88,7 +88,7 @@ def up(home: Home) -> Iterator[subprocess.Popen[str]]:
     finally:
         started = services_of(process) if process.poll() is None else []
         process.send_signal(signal.SIGINT)
-        process.wait(180)
+        process.wait(600)
         process.stdout.close()
     assert process.returncode == 0
     assert [it for it in started if it.is_running() and it.status() != psutil.STATUS_ZOMBIE] == []
