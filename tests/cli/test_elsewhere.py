@@ -337,4 +337,4 @@ def test_who_waits_for_a_job_elsewhere_waits_for_its_lab_too(tmp_path: Path) -> 
             assert _Away.was_asked.wait(600)
             away.shutdown()
         with served(environment(settings), port):
-            assert watched.result(120).job_id == job_id
+            assert watched.result(600).job_id == job_id

@@ -149,7 +149,6 @@ def test_no_verb_lets_texts_of_others_reach_the_terminal(evil: Home, verb: tuple
     ("verb", "status"),
     [
         (("jobs",), 0),
-        (("compare", "job-1"), 0),
         (("report", "job-1"), 0),
         (("sql", "select study_name from results"), 0),
         (("compare", "job-1", "--fail-if-slower", "5%"), 0),

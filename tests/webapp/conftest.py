@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from streamlit import config
+from streamlit.components.v2.component_manager import BidiComponentManager
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
@@ -116,14 +117,23 @@ def forget_everything() -> None:
     gate.cache_clear()
 
 
+@pytest.fixture(scope="session")
+def components() -> BidiComponentManager:
+    """One for all pages, as a server has. Left alone, each AppTest reads the metadata of all installed packages for its
+    own: half a second of processor time.
+    """
+    return BidiComponentManager()
+
+
 @pytest.fixture
-def open_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> OpenPage:
+def open_page(settings: Settings, components: BidiComponentManager, monkeypatch: pytest.MonkeyPatch) -> OpenPage:
     """Opens a page by its file's name, with URL parameters, as a first visit does."""
     # Streamlit puts the page in this place, where processes started by other tests would look for what they run.
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
     def open_(page: str, **query: str) -> AppTest:
         app = AppTest.from_file(str(MAIN), default_timeout=600)
+        app._bidi_component_manager = components
         for key, value in query.items():
             app.query_params[key] = value
         if page != DEFAULT_PAGE:

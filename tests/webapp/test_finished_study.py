@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,9 +27,11 @@ from warehouse.queries.comparing.documents import answer_document, comparison_do
 from warehouse.queries.comparing.ratio_tables import arm_means, arm_tables
 from warehouse.queries.connect import open_warehouse
 
+METRICS = ("output_tok_per_s", "tpot_p50_ms", "ttft_p99_ms")
 ARMS = {"plain": 1.0, "drafted": 0.8, "same": 1.0}
 EARLIER, BEGAN = datetime(2026, 11, 20, 9, tzinfo=UTC), datetime(2026, 11, 21, 9, tzinfo=UTC)
 LATER = BEGAN + timedelta(days=1)
+TWICE = range(2)
 
 
 def measure(
@@ -60,11 +62,11 @@ def measure(
             )
 
 
-def everything_said(settings: Settings, job_id: str) -> dict[str, object]:
+def everything_said(settings: Settings, job_id: str, metrics: Sequence[str] = METRICS) -> dict[str, object]:
     """The documents of the API, and the means over all cells."""
     said: dict[str, object] = {}
     with open_warehouse(settings.warehouse_file) as con:
-        for metric in ("output_tok_per_s", "tpot_p50_ms", "ttft_p99_ms"):
+        for metric in metrics:
             for strict in (False, True):
                 comparison = compare_study(con, job_id, metric, strict=strict)
                 agreed = [agreement for _, agreement in agreements(con, comparison)]
@@ -89,32 +91,34 @@ def everything_shown(settings: Settings, open_page: OpenPage, job_id: str) -> di
 
 
 def measured_again(settings: Settings) -> None:
-    measure(settings, "earlier", LATER, scatter=0.9, attempt=1)
+    measure(settings, "earlier", LATER, repeats=TWICE, scatter=0.9, attempt=1)
 
 
 def measured_on_a_clock_ahead(settings: Settings) -> None:
-    measure(settings, "of a clock ahead", LATER + timedelta(days=2000), scatter=0.9)
+    measure(settings, "of a clock ahead", LATER + timedelta(days=2000), repeats=TWICE, scatter=0.9)
 
 
 def measured_on_a_clock_behind(settings: Settings) -> None:
     """Its job was submitted today."""
-    measure(settings, claimed_job(settings, study(name="later")), BEGAN - timedelta(days=2000), scatter=0.9)
+    measure(
+        settings, claimed_job(settings, study(name="later")), BEGAN - timedelta(days=2000), repeats=TWICE, scatter=0.9
+    )
 
 
 def measured_at_an_unknown_time(settings: Settings) -> None:
-    measure(settings, "without a window", BEGAN - timedelta(days=9), scatter=0.9, duration_s=None)
+    measure(settings, "without a window", BEGAN - timedelta(days=9), repeats=TWICE, scatter=0.9, duration_s=None)
 
 
 def found_invalid(settings: Settings) -> None:
     after = healthy().run.counters_after
     assert after is not None
     wrong = after.model_copy(update={"generation_tokens": 10.0 * (after.generation_tokens or 0)})
-    measure(settings, "invalid", LATER, scatter=0.9, counters_after=wrong)
+    measure(settings, "invalid", LATER, repeats=TWICE, scatter=0.9, counters_after=wrong)
 
 
 def still_under_way(settings: Settings) -> None:
     """Its first two starts had ended before."""
-    measure(settings, "beside", BEGAN - timedelta(minutes=25), scatter=0.9, repeats=range(3, 9))
+    measure(settings, "beside", BEGAN - timedelta(minutes=25), scatter=0.9, repeats=range(3, 6))
 
 
 def imported(settings: Settings) -> None:
@@ -122,7 +126,7 @@ def imported(settings: Settings) -> None:
 
 
 AFTERWARDS: tuple[Callable[[Settings], None], ...] = (
-    lambda settings: measure(settings, "later", LATER, scatter=0.9),
+    lambda settings: measure(settings, "later", LATER, repeats=TWICE, scatter=0.9),
     measured_again,
     measured_on_a_clock_ahead,
     measured_on_a_clock_behind,
@@ -145,7 +149,8 @@ def test_what_is_measured_later_changes_nothing_that_a_finished_study_says(
     for happens in AFTERWARDS:
         happens(settings)
         ingest_all(settings)
-        assert everything_said(settings, "asked") == said
+        assert said | everything_said(settings, "asked", METRICS[:1]) == said
+    assert everything_said(settings, "asked") == said
     assert everything_shown(settings, open_page, "asked") == shown
 
 

@@ -20,7 +20,7 @@ from tests.lab.studies import study
 from tests.migrated import copy_migrated
 from tests.warehouse.asking import ask
 from tests.webapp.conftest import OpenPage
-from tests.webapp.homes import claimed_job, finish
+from tests.webapp.homes import claimed_job, finish, make_home
 from tests.webapp.page_text import words
 from tests.webapp.test_finished_study import BEGAN, EARLIER, LATER, everything_shown, measure
 from warehouse.bundles.run_bundle import bundle_folder
@@ -32,15 +32,23 @@ from warehouse.queries.connect import open_warehouse
 ROWS = "SELECT * FROM comparisons WHERE job_id = '{}' AND is_default ORDER BY ALL"
 
 
-@pytest.fixture
-def job_id(settings: Settings) -> str:
-    """A study that has ended, after one that informs its noise."""
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A home, only to be copied, with a study that has ended, after one that informs its noise; and its job."""
+    settings = make_home(tmp_path_factory.mktemp("ended"))
     measure(settings, "earlier", EARLIER)
     job_id = claimed_job(settings, study(name="asked"))
     measure(settings, job_id, BEGAN, repeats=range(2))
     finish(settings, job_id, "done")
     ingest_all(settings)
-    return job_id
+    return settings.home, job_id
+
+
+@pytest.fixture
+def job_id(ended: tuple[Path, str], settings: Settings) -> str:
+    """Of the study that has ended in this test's home."""
+    shutil.copytree(ended[0], settings.home, dirs_exist_ok=True)
+    return ended[1]
 
 
 def exported(settings: Settings, job_id: str, to: Path) -> list[dict[str, object]]:

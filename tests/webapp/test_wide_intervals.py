@@ -17,8 +17,8 @@ from lab.metrics.number_format import bounds
 from lab.study.plan import plan
 from tests.cli.homes import new_home
 from tests.lab.studies import study
-from tests.webapp.conftest import OpenPage
-from tests.webapp.homes import claimed_job, finish
+from tests.webapp.conftest import OpenPage, using_home
+from tests.webapp.homes import claimed_job, finish, make_home
 from tests.webapp.measured import measure_study, write_run
 from tests.webapp.page_text import words
 from tests.webapp.three_arms import ARMS
@@ -41,9 +41,10 @@ class Lab:
     job_id: str
 
 
-@pytest.fixture
-def lab(settings: Settings) -> Lab:
-    """A study of two repeats that scatter so that intervals go from a thousandth to a thousand."""
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """A study of two repeats that scatter so that intervals go from a thousandth to a thousand, only to be read."""
+    settings = make_home(tmp_path_factory.mktemp("uncertain"))
     uncertain = study(name="uncertain", repeats=2, price_usd_per_hour=7.2)
     job_id = claimed_job(settings, uncertain)
     for launch in plan(uncertain):
@@ -53,6 +54,14 @@ def lab(settings: Settings) -> Lab:
     finish(settings, job_id, "done")
     ingest_all(settings)
     return Lab(settings, job_id)
+
+
+@pytest.fixture
+def lab(settings: Settings, measured: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    """The pages are led there from this test's own home."""
+    assert settings
+    with using_home(measured.settings, monkeypatch):
+        yield measured
 
 
 def intervals(text: str) -> list[tuple[float, float]]:

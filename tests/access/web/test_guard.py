@@ -118,7 +118,7 @@ def test_an_open_websocket_ends_with_its_session(lab: Lab) -> None:
                     return number
         raise AssertionError
 
-    assert asyncio.run(asyncio.wait_for(messages_until_closed(), 120))
+    assert asyncio.run(asyncio.wait_for(messages_until_closed(), 600))
 
 
 @pytest.mark.parametrize("host", ["evil.example", "lab.example.org.evil.example", "0.0.0.0:8501"])

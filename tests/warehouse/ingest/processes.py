@@ -30,7 +30,7 @@ def log(settings: Settings) -> Path:
     return settings.home / "ingester.log"
 
 
-def until(true: Callable[[], bool], within_s: float = 180.0) -> float:
+def until(true: Callable[[], bool], within_s: float = 600.0) -> float:
     """Wait until the condition is true and return the seconds it took. Raises AssertionError after `within_s`."""
     started = time.monotonic()
     while not true():

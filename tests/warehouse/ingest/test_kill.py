@@ -19,8 +19,7 @@ from warehouse.ingest.service import ingest_all
 
 pytestmark = pytest.mark.engine
 
-ROUNDS, RUNS_A_ROUND = 4, 4
-TIMES = 16
+ROUNDS, RUNS_A_ROUND = 3, 4
 
 
 def assert_each_run_once(settings: Settings, runs: int, requests: int) -> None:
@@ -55,12 +54,14 @@ def test_killed_at_many_moments_while_bundles_arrive(settings: Settings) -> None
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("mode", "least_killed"), [("lines", TIMES), ("turns", TIMES), ("moments", TIMES // 2)])
-def test_killed_at_lines_and_moments_spread_over_an_ingestion(settings: Settings, mode: str, least_killed: int) -> None:
+@pytest.mark.parametrize(("mode", "times", "least_killed"), [("lines", 6, 6), ("turns", 8, 8), ("moments", 6, 3)])
+def test_killed_at_lines_and_moments_spread_over_an_ingestion(
+    settings: Settings, mode: str, times: int, least_killed: int
+) -> None:
     printed, module = settings.home / "killed", "tests.warehouse.ingest.killed_children"
-    arguments = (str(settings.home), mode, str(TIMES))
+    arguments = (str(settings.home), mode, str(times))
     ingesting = processes.start(module, *arguments, environment=os.environ, folder=settings.home, output=printed)
     assert ingesting.wait(800) == 0, printed.read_text()
     assert int(printed.read_text().split()[-1]) >= least_killed
-    assert_each_run_once(settings, runs=TIMES + 3, requests=2 * TIMES + 3)
+    assert_each_run_once(settings, runs=times + 3, requests=2 * times + 3)
     assert not list(settings.home.glob("*.publishing"))

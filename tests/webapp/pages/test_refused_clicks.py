@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,12 +14,12 @@ from streamlit.testing.v1 import AppTest
 from access import accounts, sessions
 from host.settings import Settings
 from jobs import queue
+from jobs.presets import load_preset
 from lab.roles import Actor, Role
-from lab.study import Study
 from tests.actors import ADMIN
 from tests.lab.studies import study
-from tests.webapp.conftest import OpenPage, forget_everything
-from tests.webapp.homes import failed_job
+from tests.webapp.conftest import OpenPage, using_home
+from tests.webapp.homes import failed_job, make_home
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import words
 from warehouse.app_db import dashboards, pins, price_book, saved_views
@@ -29,9 +31,19 @@ VISITOR = Actor("vera", Role.ADMINISTRATOR)
 _PRICE = {"hardware": "cpu", "valid_from": "2026-01-01", "currency": "USD", "source": "me", "rented_per_hour": 1.0}
 
 
-@pytest.fixture
-def cookie(settings: Settings, demo: Study, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """What the browser of an administrator sends, who owns something of everything."""
+@dataclass(frozen=True)
+class Lab:
+    """A home where an administrator owns something of everything, and what the administrator's browser sends."""
+
+    settings: Settings
+    cookie: dict[str, str]
+    board: str
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """One for all pages: what is refused changes nothing."""
+    settings, demo = make_home(tmp_path_factory.mktemp("owned")), load_preset("demo")
     measure_study(settings, study(name="measured"))
     queue.submit(settings, demo, actor=VISITOR)
     queue.submit(settings, study(name="second"), actor=VISITOR)
@@ -45,17 +57,22 @@ def cookie(settings: Settings, demo: Study, monkeypatch: pytest.MonkeyPatch) -> 
     view = saved_views.save(database, "sql", {"sql": "select 1", "drawn": None}, actor=VISITOR)
     saved_views.name_view(database, "sql", "mine", view, actor=VISITOR)
     price_book.add(database, price_from(_PRICE), actor=VISITOR)
-    sent = {"drafthouse-8501": sessions.begin(database, VISITOR.name, "127.0.0.1"), "board": board}
+    cookie = {"drafthouse-8501": sessions.begin(database, VISITOR.name, "127.0.0.1")}
     database.dispose()
+    return Lab(settings, cookie, board)
+
+
+@pytest.fixture
+def settings(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
     monkeypatch.setenv("DRAFTHOUSE_WEB_LOGIN", "accounts")
-    monkeypatch.setattr(ContextProxy, "cookies", property(lambda _context: sent))
-    forget_everything()
-    yield sent
-    forget_everything()
+    with using_home(lab.settings, monkeypatch):
+        yield lab.settings
 
 
 def changes(app: AppTest) -> list[tuple[str, str, Callable[[Any], object]]]:
-    """Each way to change something on a page: the kind of widget, its key, and what a visitor does with it."""
+    """Each way to change something on a page: the kind of widget, its key, and what a visitor does with it. Of keys
+    that differ by a number, as in the rows of a form, the first.
+    """
     ways: dict[str, Callable[[Any], object]] = {
         "button": lambda widget: widget.click(),
         "text_input": lambda widget: widget.set_value("changed"),
@@ -63,25 +80,27 @@ def changes(app: AppTest) -> list[tuple[str, str, Callable[[Any], object]]]:
         "selectbox": lambda widget: widget.select_index(len(widget.options) - 1),
         "toggle": lambda widget: widget.set_value(not widget.value),
     }
-    return [
-        (kind, widget.key, way)
+    found = {
+        (kind, re.sub(r"\d+", "", widget.key)): (kind, widget.key, way)
         for kind, way in ways.items()
-        for widget in getattr(app, kind)
+        for widget in reversed(getattr(app, kind))
         if widget.key and not widget.disabled and (kind != "selectbox" or widget.options)
-    ]
+    }
+    return list(found.values())
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("page", [*PAGES, "dashboards?board", "sql?named"])
 def test_what_is_refused_after_the_page_was_opened_is_a_sentence(
-    open_page: OpenPage, cookie: dict[str, str], page: str
+    open_page: OpenPage, lab: Lab, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
-    session = dict(cookie)
+    sent: dict[str, str] = {}
+    monkeypatch.setattr(ContextProxy, "cookies", property(lambda _context: sent))
 
     def opened() -> AppTest:
-        cookie.update(session)
+        sent.update(lab.cookie)
         name, _, which = page.partition("?")
-        app = open_page(name, **({"dashboard": session["board"]} if which == "board" else {}))
+        app = open_page(name, **({"dashboard": lab.board} if which == "board" else {}))
         if which == "board":
             app.toggle(key="dashboards-edit").set_value(True).run()
         if which == "named":
@@ -91,7 +110,7 @@ def test_what_is_refused_after_the_page_was_opened_is_a_sentence(
     for kind, key, way in changes(opened()):
         app = opened()
         way(getattr(app, kind)(key=key))
-        cookie.clear()
+        sent.clear()
         app.run()
         assert not app.exception, f"{kind} {key} of {page}: {app.exception}"
         assert "your session has ended: load this page again to sign in" in words(app), key

@@ -28,7 +28,7 @@ from warehouse.app_db.engine import app_engine
 from warehouse.ingest import publication
 from warehouse.ingest.publication import Master
 
-PUBLISHES = 100
+PUBLISHES = 25
 #: DuckDB with its extension httpfs, which exists as a package for this version only: `make install-test` installs it.
 HTTPFS = REPOSITORY / ".venv/httpfs"
 #: Attaches what its arguments say, asks the same again and again until it reads an end, and prints the first answer
