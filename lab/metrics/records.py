@@ -381,7 +381,7 @@ class RunRecord(Frozen):
     counters_after: Annotated[
         ServerCounters | None,
         RecordField(
-            "and after it; of several windows plus their growth in each",
+            "the server's counters after the window; of several windows with their growth in each",
             column="counters_after_json",
         ),
     ] = None
@@ -391,7 +391,7 @@ class RunRecord(Frozen):
     idle_engines: tuple[IdleEngine, ...] = ()
     beside: tuple[WorkBeside, ...] | None = None  # longest first
     log_begin_bytes: Annotated[int | None, RecordField("where in the bundle's engine.log the window began")] = None
-    log_end_bytes: Annotated[int | None, RecordField("and ended")] = None
+    log_end_bytes: Annotated[int | None, RecordField("where in the bundle's engine.log the window ended")] = None
     prompts_seed: Annotated[int | None, RecordField("the study's seed: of prompts, order and arrival times")] = None
     identity: Identity | None = None
     circumstances: Circumstances

@@ -34,6 +34,9 @@ warehouse.sql("SELECT arm, concurrency, output_tok_per_s FROM valid_latest_runs 
 """
 #: A latency has one column for each statistic, next to each other: they share a row.
 _STATISTIC = re.compile(r"\b(mean|\d+th percentile \(linear\)) of\b")
+#: Tables that SQL can read, too, but whose rows the views and other tables have.
+_BEHIND_VIEWS = ("alembic_version", "archived_runs", "judged_arms", "judged_metrics", "judgements", "recent_requests")
+_BEHIND_VIEWS += ("run_metrics", "run_validity")
 _UNIT = re.compile(r" \[([^];]+)(?:; (higher|lower) is better)?\]$")
 _RELATIONS = """
     SELECT view_name AS name, comment, 'view' AS kind FROM duckdb_views() WHERE NOT internal
@@ -60,9 +63,12 @@ def page(connection: duckdb.DuckDBPyConnection) -> str:
             column: f"{f' {data_type}' * data_type.endswith('[]')}: {_short(column, text)}"
             for column, data_type, text in columns
         }
+        if name in _BEHIND_VIEWS:
+            continue
         text, described[name] = _section(f"{kind} `{name}`", comment, rows, described)
         sections.append(text)
-    return "\n".join([_HEAD, *sections]).rstrip() + "\n"
+    behind = ", ".join(f"`{name}`" for name in _BEHIND_VIEWS)
+    return "\n".join([_HEAD, *sections, f"The tables behind the views are {behind}."]) + "\n"
 
 
 def _section(
