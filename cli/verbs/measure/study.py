@@ -40,7 +40,7 @@ def show(study: StudyId, *, as_json: AsJson = False) -> None:
 @app.command(name="list")
 def list_studies(
     *,
-    deleted: Annotated[bool, typer.Option("--deleted", help="Only those that can be restored.")] = False,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Only deleted ones.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the studies that somebody named, noted, tagged, hid or deleted."""
@@ -132,7 +132,7 @@ def restore(study: DeletedStudy) -> None:
 def purge(
     study: Annotated[
         str | None,
-        typer.Argument(help="A deleted study; by default all that were deleted more than 30 days ago."),
+        typer.Argument(help="A deleted study; default: all deleted more than 30 days ago."),
     ] = None,
 ) -> None:
     """Remove the bundles of deleted studies for good."""
