@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from interchange.fields import OTHER_PERCENTILE, STD, Figure, Format
+from interchange.fields import Figure, Format
 from interchange.formats import FORMATS
 
 BEGIN, END = "<!-- fields: begin -->", "<!-- fields: end -->"
@@ -15,8 +15,6 @@ BEGIN, END = "<!-- fields: begin -->", "<!-- fields: end -->"
 _STATISTIC = re.compile(
     r"(?<![a-z0-9])(mean|avg|average|median|min|max|std|stddev|p?\d\d(\.\d+)?)(?![a-z0-9])", re.IGNORECASE
 )
-#: Why a statistic is left out of every format; the page says so once.
-_NO_COLUMN = {STD, OTHER_PERCENTILE}
 DOCUMENT = Path(__file__).parents[1] / "docs" / "importing.md"
 
 
@@ -43,7 +41,7 @@ def _section(format_: Format) -> Iterator[str]:
     if first is not format_:
         yield f"The fields are those of `{first.name}`."
         return
-    figures = [figure for figure in format_.figures if figure.remark not in _NO_COLUMN]
+    figures = [figure for figure in format_.figures if figure.becomes]
     starred = {figure.path: _STATISTIC.sub("*", figure.path) for figure in figures}
     times = Counter(starred.values())
     lines: dict[tuple[str, str], list[str]] = {}
@@ -60,7 +58,7 @@ def _becomes(figure: Figure) -> tuple[str, str]:
     factor = f"× {figure.factor:g}" if figure.factor != 1.0 else ""
     remark = "; ".join(part for part in (factor, figure.remark) if part)
     column = re.sub(r"_(mean|p\d+)_ms$", "_*_ms", figure.becomes or "")
-    return f"`{column}`" if column else "left out", remark
+    return f"`{column}`", remark
 
 
 def _shortened(paths: Sequence[str]) -> Iterator[str]:

@@ -258,8 +258,7 @@ _RUN_METRICS = (
             f"{part}_acceptance_length",
             f"Acceptance length of the {part}",
             "tokens/round",
-            f"1 + accepted tokens / rounds, of the rounds that began {when} the answer, over completed requests; null "
-            "if nothing was reasoned, or the rounds of one request are unknown",
+            f"acceptance_length of the rounds that began {when} the answer; null without reasoning",
             better="higher",
             compute=run_data.acceptance_length_of(part),
             of_text=True,
@@ -271,8 +270,8 @@ _RUN_METRICS = (
             f"{part}_tokens_per_chunk",
             f"Tokens per chunk of the {part}",
             "tokens/round",
-            f"tokens of the {part} / chunks that brought them, without each answer's first chunk: where the server "
-            "streams every round, the acceptance length there; null if nothing was reasoned",
+            f"tokens of the {part} / their chunks, without each answer's first chunk: the acceptance length there if "
+            "the server streams every round; null without reasoning",
             compute=run_data.tokens_per_chunk_of(part),
         )
         for part in ("reasoning", "answer")
@@ -282,8 +281,8 @@ _RUN_METRICS = (
             f"ttfa_p{percentile}_ms",
             f"Time to first answer token p{percentile}",
             "ms",
-            f"{percentile}th percentile (linear) of the time to the first output that is not reasoning: "
-            "first_answer - sent, one value per completed request that came to its answer",
+            f"{percentile}th percentile (linear) of the time from sending to the first output after the "
+            "reasoning, one value per completed request that has an answer",
             better="lower",
             short=f"TTFA p{percentile}",
             compute=run_data.first_answer_ms(percentile),
@@ -321,22 +320,20 @@ _RUN_METRICS = (
         compute=growth_of("generation_tokens"),
     ),
 )
-_BUSY = "all of a closed loop's streams had a request on their way"
 _STEADY_METRICS = (
     RunMetric(
         "steady_window_s",
         "Steady window",
         "s",
-        f"from the first to the last moment at which {_BUSY}; not beyond duration_s, and null under a rate; of a run "
-        "in rounds the sum over its windows, which begin at several streams when the first answer has ended",
+        "while all of a closed loop's streams had a request on its way; of a run in rounds the sum over its windows; "
+        "null under a rate",
         compute=run_data.steady_window_s,
     ),
     RunMetric(
         "steady_output_tok_per_s",
         "Steady output throughput",
         "tok/s",
-        "tokens of completed requests that arrived within steady_window_s / steady_window_s; null where it is unknown "
-        "how many tokens of a request did: it crosses a border and chunk_tokens is null",
+        "tokens that arrived within steady_window_s / steady_window_s; null if that cannot be counted",
         better="higher",
         short="Steady output",
         compute=run_data.steady_tokens_per_s,
@@ -384,7 +381,7 @@ LATENCIES: Mapping[str, Latency] = {
             "inter-chunk latency: the gap between two chunks",
             better="lower",
             short="ICL",
-            each="gap; a chunk may hold several tokens, so this is no token latency",
+            each="gap, not per token",
             compute=latency.icl_ms,
         ),
         Latency(
@@ -414,7 +411,6 @@ _LATENCY_METRICS = tuple(
     for each in LATENCIES.values()
     for kind, words in STATISTICS.items()
 )
-_PROBED = "of the engine's GPUs, over the measured window"
 _TELEMETRY_METRICS = (
     RunMetric(
         "energy_j",
@@ -438,7 +434,7 @@ _TELEMETRY_METRICS = (
         "gpu_power_mean_w",
         "GPU power, mean",
         "W",
-        f"mean power {_PROBED}, all together",
+        "of all of the engine's GPUs",
         better="lower",
         short="GPU power",
         compute=mean_of("gpu_power_w"),
@@ -447,7 +443,7 @@ _TELEMETRY_METRICS = (
         "gpu_utilisation_mean_percent",
         "GPU utilisation, mean",
         "percent",
-        f"mean share of the time that they computed, {_PROBED}",
+        "mean of the engine's GPUs",
         short="GPU use",
         compute=mean_of("gpu_utilisation_percent"),
     ),
@@ -455,7 +451,7 @@ _TELEMETRY_METRICS = (
         "gpu_memory_used_max_bytes",
         "GPU memory, peak",
         "bytes",
-        f"most memory in use {_PROBED}, all together",
+        "of all of the engine's GPUs",
         better="lower",
         short="GPU memory",
         compute=most_of("gpu_memory_used_bytes"),
@@ -464,7 +460,7 @@ _TELEMETRY_METRICS = (
         "gpu_sm_clock_mean_mhz",
         "GPU clock, mean",
         "MHz",
-        f"mean clock of the slowest {_PROBED}",
+        "of the slowest of the engine's GPUs",
         short="GPU clock",
         compute=mean_of("gpu_sm_clock_mhz"),
     ),
@@ -472,7 +468,7 @@ _TELEMETRY_METRICS = (
         "gpu_memory_clock_mean_mhz",
         "GPU memory clock, mean",
         "MHz",
-        f"mean memory clock of the slowest {_PROBED}",
+        "of the slowest of the engine's GPUs",
         short="GPU memory clock",
         compute=mean_of("gpu_memory_clock_mhz"),
     ),
@@ -480,7 +476,7 @@ _TELEMETRY_METRICS = (
         "gpu_temperature_mean_c",
         "GPU temperature, mean",
         "°C",
-        f"mean of the hottest {_PROBED}",
+        "of the hottest of the engine's GPUs",
         short="GPU, mean",
         compute=mean_of("gpu_temperature_c"),
     ),
@@ -488,7 +484,7 @@ _TELEMETRY_METRICS = (
         "gpu_temperature_max_c",
         "GPU temperature, peak",
         "°C",
-        f"most of the hottest {_PROBED}",
+        "of the hottest of the engine's GPUs",
         short="GPU",
         compute=most_of("gpu_temperature_c"),
     ),
@@ -496,7 +492,7 @@ _TELEMETRY_METRICS = (
         "gpu_throttled_share",
         "GPU throttled",
         "fraction",
-        f"share of the samples in which power, heat or the board held back the clocks {_PROBED}",
+        "share of samples in which power, heat or the board held back clocks",
         better="lower",
         compute=lambda data: telemetry.throttled_share(data.samples),
     ),

@@ -36,7 +36,7 @@ SOURCE_COLUMNS: tuple[Column, ...] = (
     column("preset", "text?", "what `drafthouse replicate SOURCE` measures"),
 )
 FIGURE_COLUMNS: tuple[Column, ...] = (
-    column("number", "int", "numbers the figures, from 1"),
+    column("number", "int", "from 1"),
     column("source", "text", "who published it"),
     column("study", "text", "the source's experiment"),
     column("hardware", "text", "as the source names it"),
@@ -46,7 +46,7 @@ FIGURE_COLUMNS: tuple[Column, ...] = (
     column("method", "text", "method of speculation; none without"),
     column("draft_model", "text?", "as the source names it"),
     column("num_speculative_tokens", "int?", "tokens drafted per round"),
-    column("dataset", "text", "the prompts"),
+    column("dataset", "text", "as the source names it"),
     column("access_pattern", "text", "in the source's words"),
     column("load", "text?", "the concurrency, or geomean, peak"),
     column("metric", "text", "in the source's words"),
@@ -56,7 +56,7 @@ FIGURE_COLUMNS: tuple[Column, ...] = (
     column("scale", "text", "absolute, percent of baseline (= 100) or percent change"),
     column("ratio_to_baseline", "double?", "of a relative figure: 1.254 for 125.4 % or +25.4 %"),
     column("price_usd_per_hour", "double?", "the price behind a cost"),
-    column("note", "text?", "a remark"),
+    column("note", "text?", "of the source, or ours"),
     column("run_id", "text?", "its run in results, if it belongs to one"),
 )
 DOUBT_COLUMNS: tuple[Column, ...] = (

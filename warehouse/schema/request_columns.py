@@ -59,7 +59,7 @@ PROMPT_LATENCY_COLUMNS = (
         column(
             name,
             "doubles",
-            f"{name} of each of prompt_ids: the mean if a prompt was sent several times, null if unknown",
+            "of each of prompt_ids: the mean if it was sent several times",
         )
         for name in _LATENCIES
     ),

@@ -213,9 +213,9 @@ def _surest(name: str) -> tuple[str, Column]:
     return f"first(if(c.verdict = 'faster', c.{name}, NULL) ORDER BY {_SUREST})", _SHOWN[name].or_null()
 
 
-def _counted(name: str, verdict: str, words: str) -> tuple[str, Column]:
+def _counted(name: str, verdict: str) -> tuple[str, Column]:
     counted = f"count(*) FILTER (c.scope = 'cell' AND c.reading = 'usual' AND c.verdict = '{verdict}')"
-    return counted, column(name, "bigint", f"comparisons in which an arm is {words}, by the usual reading")
+    return counted, column(name, "bigint", "number of such comparisons, by the usual reading")
 
 
 #: The first line of a metric on pages and in the command, as columns.
@@ -226,10 +226,10 @@ ANSWERS = View(
     (
         *(("c." + name, _SHOWN[name]) for name in ("study", "metric", "unit", "baseline")),
         *map(_surest, ("arm", "workload", "load", "concurrency", "ratio", "low", "high", "reading")),
-        _counted("better", "faster", "better"),
-        _counted("worse", "slower", "worse"),
-        _counted("no_difference", "no difference", "no different"),
-        _counted("inconclusive", "inconclusive", "neither for certain"),
+        _counted("better", "faster"),
+        _counted("worse", "slower"),
+        _counted("no_difference", "no difference"),
+        _counted("inconclusive", "inconclusive"),
         *(("c." + name, _SHOWN[name]) for name in ("as_of", "is_default", "changed_because", "job_id", "judgement_id")),
     ),
     "FROM comparisons AS c WHERE (c.scope = 'cell' OR c.reading = 'usual') AND c.verdict <> 'control' GROUP BY ALL",
