@@ -186,8 +186,8 @@ CHECKS = (
         needs=("arm.speculation",),
         threshold=f"length and 1 + the sum of positions differ by more than {percent(LENGTH_APART)}, a later "
         "position is accepted more often than an earlier one, or more was accepted than drafted",
-        why="Position i counts the rounds whose first i tokens were all accepted, so the positions add up to the "
-        "accepted tokens per round. Engines that count otherwise cannot be compared.",
+        why="Position i counts the rounds whose first i tokens were all accepted. Engines that count otherwise "
+        "cannot be compared.",
         advice="Do not use this run's acceptance; look up how this engine version counts.",
         rule=_adds_up,
     ),
@@ -212,8 +212,7 @@ CHECKS = (
         needs=("arm.speculation", "spec_accepted_tokens", *_COUNTERS),
         threshold="the counters give an acceptance length, but no answer reports accepted tokens, or no counter "
         "reports positions",
-        why="Not every engine version reports acceptance with each answer: vLLM does from 0.29.0 on, with "
-        "--per-request-spec-decode-metrics.",
+        why="Not every engine version reports acceptance with each answer.",
         advice="Use the run's acceptance. For categories measure a newer version, or one category at a time. For a "
         "container set version_command in engines.toml.",
         rule=_only_of_the_run,
@@ -227,8 +226,7 @@ CHECKS = (
         threshold=f"more than {percent(WITHOUT_DRAFT)} of the tokens are neither a request's first, nor a counted "
         "round's own, nor accepted, though the method drafts at every step",
         why="An engine may count only rounds with a draft left. With a grammar (`json_schema`) rounds whose whole "
-        "draft was forbidden are not counted, so acceptance comes out too high: on vLLM 0.32's CPU build 336 "
-        "tokens came from uncounted rounds, beside 99 counted ones.",
+        "draft was forbidden are not counted, so acceptance comes out too high.",
         advice="Compare tokens per second, not acceptance; the speed-up includes every step.",
         rule=_without_draft,
     ),

@@ -124,8 +124,7 @@ CHECKS = (
         needs=("prompt", "prompt_tokens", "endpoint"),
         threshold=f"hits exceed what the prompts share by {percent(HITS_WARNING)} of the tokens: a warning; by "
         f"{percent(HITS_INVALID)}: invalid. On the chat endpoint {TEMPLATE_TOKENS} tokens of a template "
-        "are allowed. Hits are the greater of the server's counters (all tiers) and its usage. Not for "
-        "prefix_repetition and sessions, where hits are intended",
+        "are allowed. Not for prefix_repetition and sessions, where hits are intended",
         why="The same prompts sent twice to a warm server inflated results by up to 86 %.",
         advice="Start the server with VLLM_SERVER_DEV_MODE=1 so that its cache can be reset, or restart it between "
         "runs.",
@@ -138,8 +137,8 @@ CHECKS = (
         looks_at=("reset_problem",),
         threshold="any run before which the server was asked to reset its prefix cache and did not. A server without "
         "that request (HTTP 404) was not asked",
-        why="Prompts of an earlier run may come from the cache. Where the server counts hits, warm_prefix_cache says "
-        "how many.",
+        why="Prompts of an earlier run may come from the cache; warm_prefix_cache says how many, if the server "
+        "counts hits.",
         advice="See what the server, or a proxy, does with POST /reset_prefix_cache, or restart the server between "
         "runs.",
         rule=lambda evidence: (
@@ -155,8 +154,7 @@ CHECKS = (
         looks_at=("prefix_cache_hit_rate", "cached_prompt_tokens", "workload.sessions"),
         needs=("workload.sessions",),
         threshold="any run of sessions on a server whose prefix cache hits are known",
-        why="Every turn repeats the turns before it, so cache hits are part of serving sessions. Without the cache "
-        "the figures differ.",
+        why="Every turn repeats the turns before it, so cache hits are part of serving sessions.",
         advice="Compare only with runs whose cache is in the same state, as both arms of a study are.",
         rule=_session_cache,
     ),

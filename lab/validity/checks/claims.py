@@ -106,8 +106,8 @@ CHECKS = (
         threshold="any greedy output that differs from the baseline's (each run's first requests): a warning if "
         f"the equal share's 95 % interval (Wilson) lies below {percent(SAME_SHARE)} and below that of the "
         "baseline's own repeats, else a note",
-        why="Speculation should give the target's own output. Sums in another order may flip a token, even between "
-        "repeats of one arm; fewer equal outputs than that mean that another text was timed.",
+        why="Speculation should give the target's own output. Sums in another order may flip a token; fewer equal "
+        "outputs than that mean that another text was timed.",
         advice="Read pairs that differ (drafthouse compare STUDY). If they are worse, or only this arm differs, do "
         "not trust its speed-up; look for reports about this engine version.",
         rule=_outputs,

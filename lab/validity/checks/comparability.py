@@ -299,7 +299,7 @@ CHECKS = (
         f"{percent(PROMPTS_WARNING)} of all prompt tokens, invalid above {percent(PROMPTS_INVALID)}. "
         "Never by chance",
         why="A server that cut all prompts to 64 tokens was 1.54 times as fast; another chat template is another "
-        "question. Neither shows on its own.",
+        "question.",
         advice="Use the same max_model_len, chat template and tokenizer in both arms, or one engine.",
         rule=_prompt_tokens,
     ),

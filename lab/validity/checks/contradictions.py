@@ -94,8 +94,7 @@ CHECKS = (
         looks_at=("chunk_s", "completion_tokens"),
         threshold=f"any answer with over {CHUNKS_SLACK} chunk with output more than it has tokens by usage; invalid "
         f"if the surplus exceeds {percent(EXCESS_INVALID)} of all tokens, else a warning",
-        why="A chunk with output has at least one token. Either usage counts too few, and throughput and TPOT are "
-        "wrong, or a proxy splits answers, and chunk times are the proxy's.",
+        why="A chunk with output has at least one token. Either usage counts too few, or a proxy splits answers.",
         advice="Measure without proxies, or use a server version that counts correctly.",
         rule=_tokens_below_chunks,
     ),
@@ -105,8 +104,7 @@ CHECKS = (
         severity="note",
         looks_at=("resent", "sent_s"),
         threshold="any request that was sent a second time",
-        why="A server may close an idle connection just as a request is sent. Clients then send it again; Drafthouse "
-        "does if no byte had come within a second.",
+        why="A server may close an idle connection just as a request is sent. Clients then send it again.",
         advice="Let the server keep connections open for longer than 2 s.",
         rule=_sent_again,
     ),
@@ -117,8 +115,8 @@ CHECKS = (
         looks_at=("doubts",),
         threshold="a printed figure more than 0.5 % away from what the file's own requests, counts or rates give. "
         "Imported runs only",
-        why="Tools round and define figures slightly differently, but a larger gap is another definition or an "
-        "edited file. The figure computed from requests is used.",
+        why="Tools round slightly differently; a larger gap is another definition or an edited file. The figure "
+        "computed from requests is used.",
         advice="Look up how this version of the tool computes the figure, or compare only what follows from its "
         "requests.",
         rule=lambda evidence: (

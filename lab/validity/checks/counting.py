@@ -141,8 +141,7 @@ CHECKS = (
         looks_at=("counters_before", "counters_after", _USAGE),
         threshold=f"usage and the server's counter differ by more than {percent(COUNTERS_APART)} and by more than "
         "one token per request; skipped if requests failed",
-        why="They must agree, except for the end token, which not every engine counts. Otherwise usage and "
-        "throughput are wrong, or somebody else used the server.",
+        why="They must agree, except for the end token. Otherwise usage is wrong, or somebody else used the server.",
         advice="Measure on a server that nobody else uses. If nobody did, do not trust its usage.",
         rule=lambda evidence: _apart(evidence, "generation_tokens", "completion_tokens", "generated tokens"),
     ),
@@ -163,8 +162,7 @@ CHECKS = (
         severity="note",
         looks_at=("counters_problem",),
         threshold="any run whose server publishes counters that could not be read before or after the window",
-        why="Without them nobody can tell whether usage is right, who else used the server, what its prefix cache "
-        "served or, for some engines, what was accepted.",
+        why="Without them usage, other users, cache hits and, for some engines, acceptance cannot be checked.",
         advice="Find out why the metrics page does not answer while the server does, then repeat the run.",
         rule=lambda evidence: (
             Fired(f"The server's own counters are unknown: {evidence.run.counters_problem}")

@@ -238,8 +238,7 @@ CHECKS = (
         "request of this run (two samples in a row); a warning if other processes had it open in "
         f"{SHARED_SAMPLES} seconds. Skipped without idle seconds, unless the driver reports process "
         "owners",
-        why="Another process takes its share while it works. One that only has the GPU open takes memory, and "
-        "perhaps more.",
+        why="Another process takes its share of the GPU while it works, and memory even when it does not.",
         advice="Stop the other process, or give the engine a GPU of its own (CUDA_VISIBLE_DEVICES).",
         rule=_shared_gpu,
     ),
@@ -250,8 +249,7 @@ CHECKS = (
         looks_at=("idle_engines",),
         threshold=f"another arm's idle engine takes more than {IDLE_WARNING_PERCENT:g} % of a processor or GPU "
         f"during the window: a warning; above {IDLE_INVALID_PERCENT:g} %: invalid",
-        why='With order = "side_by_side" only one engine gets requests. Another that works takes time from it. An '
-        "idle vLLM takes about 1 % of a processor.",
+        why="An idle engine that works takes time from the measured one. An idle vLLM takes about 1 % of a processor.",
         advice='Use order = "interleaved", which runs no other engine.',
         rule=_idle_engines,
     ),
@@ -263,8 +261,7 @@ CHECKS = (
         threshold="another worker of the machine was busy: invalid if the measured engine has no GPU, else a "
         "warning. An ingestion, a page's query or a command took 0.1 s or longer: a note, and a warning "
         f"above {percent(BESIDE_WARNING)} of the window",
-        why="Other work takes processor time, memory bandwidth and disk from engine and client. The ingester waits "
-        "for the window's end unless several workers leave no gap; page queries run at the lowest priority.",
+        why="Other work takes processor time, memory bandwidth and disk from engine and client.",
         advice="Run one worker per machine, and send heavy queries when nothing is measured, or on another machine.",
         rule=_beside,
     ),
@@ -278,8 +275,7 @@ CHECKS = (
         f"processors (a note up to {OTHERS_WITH_GPU_PERCENT:g} % if the engine has a GPU), or some "
         f"program waited for memory in more than {PRESSURE_PERCENT:g} % of the window. Skipped for "
         "servers that Drafthouse does not start. A quiet two-core machine shows 1 to 3 %",
-        why="Other programs, and other guests of a cloud host, take processors, caches and memory bandwidth. With 80 "
-        "% of two cores taken, repeats of one cell differed 3.7 times.",
+        why="With 80 % of two cores taken by other programs, repeats of one cell differed 3.7 times.",
         advice="Stop the other programs, or measure when they rest.",
         rule=_other_programs,
     ),

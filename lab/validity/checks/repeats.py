@@ -191,10 +191,9 @@ CHECKS = (
         looks_at=(*FIGURES, "duration_s", "arm", "workload", "load", "repeat", "started_at"),
         needs=("arm",),
         threshold=f"the repeats of a cell are more than {APART:g} times apart in throughput or median TPOT; windows "
-        f"below {LEAST_WINDOW_S:g} s do not count. With 10 % scatter (the reference pair on two quiet "
-        "cores) that happens in 0.4 % of cells with two repeats, 1 % with three",
-        why="A mean hides that a server was fast in one repeat and slow in the next. The interval is wide but does "
-        "not say why.",
+        f"below {LEAST_WINDOW_S:g} s do not count. With 10 % scatter that happens in 0.4 % of cells with "
+        "two repeats",
+        why="A mean hides that a server was fast in one repeat and slow in the next.",
         advice="Look at other programs (other_programs), clocks and the slow repeat's log. If one arm alone differs, "
         "its server changes with time: measure it from a fresh start.",
         rule=_repeats_differ,
@@ -207,9 +206,8 @@ CHECKS = (
         needs=("arm",),
         threshold=f"a round is more than {ROUNDS_APART:g} times from the same round of another repeat in throughput "
         f"or median TPOT; rounds below {LEAST_ROUND_S:g} s do not count. With 20 % scatter that happens "
-        "in 0.1 % of cells of twelve rounds and two repeats, 0.4 % with three",
-        why="Another program or the server slowed one short window. The interval counts it as noise but does not say "
-        "why.",
+        "in 0.1 % of cells of twelve rounds",
+        why="Another program or the server slowed one short window.",
         advice="If other arms differ as much, look at other programs (other_programs). If one arm alone does, look "
         "at its requests in that round.",
         rule=_rounds_differ,
@@ -223,8 +221,8 @@ CHECKS = (
         threshold=f"an arm's closed-loop throughput differs by more than {percent(STARTS_APART)} between its first "
         f"and another engine start (of a running server: repeat), in the mean over {LEAST_CELLS} cells, "
         f"and by more than the cells' scatter (Student's t, {percent(BY_CHANCE)} over the arm's starts)",
-        why="Each start chooses memory, graphs and processors anew for all its runs. Repeats on one start agree with "
-        "each other, not with the truth.",
+        why="Each start chooses memory, graphs and processors anew, so repeats on one start agree with each other, "
+        "not with the truth.",
         advice="Measure more engine starts (interleaved repeats), not more repeats on one.",
         rule=_starts_differ,
     ),

@@ -184,8 +184,7 @@ CHECKS = (
         f"for their cells, and by more than blocks of one slot differ (Student's t, {percent(BY_CHANCE)} "
         "over all slots and figures). Usual is the middle of the medians of like slots (machine, GPUs, "
         "driver, engine, weights), of two the better. A note if unlike slots measured the study",
-        why="A hotter, older or badly placed GPU slows every arm. Ratios stay fair, because arms share a slot; "
-        "absolute figures mix the slots.",
+        why="A hotter, older or badly placed GPU slows every arm. Ratios stay fair; absolute figures mix the slots.",
         advice="Look at clocks, temperature and neighbours of that slot's runs, and leave its GPU out (setting gpus) "
         "until it matches the others.",
         rule=_slot_differs,
@@ -198,8 +197,7 @@ CHECKS = (
         needs=("arm",),
         threshold="a repeat of a cell has arms from several hosts, or a host differs from like hosts as in "
         "slot_differs. A note if there are merely several hosts",
-        why="A study that moved between two arms compares hosts. One that moved between two blocks has fair ratios "
-        "and mixed absolute figures.",
+        why="A study that moved between two arms compares hosts; between two blocks its ratios are fair.",
         advice="Retry the named repeats with --all on one host (hardware), and drain workers before their hosts stop.",
         rule=_host_differs,
     ),

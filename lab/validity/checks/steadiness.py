@@ -107,8 +107,7 @@ CHECKS = (
         looks_at=("sent_s", "end_s", "load.max_concurrency"),
         threshold=f"fewer than half of a closed loop's streams were busy for more than {percent(TAIL_SHARE)} of the "
         "window. Throughput of a run in rounds leaves the ends out",
-        why="Total tokens over total time includes the end, when few requests are left. That is how everybody "
-        "publishes it, but the server could do more.",
+        why="Total tokens over total time includes the end, when few requests are left.",
         advice="Send more prompts per stream: with eight the tail is short.",
         rule=_tail,
     ),

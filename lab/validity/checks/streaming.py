@@ -229,8 +229,8 @@ CHECKS = (
         "more tokens than a step can (1 + k, median), so that TPOT is too low by more than "
         f"{percent(TPOT_TOO_LOW)}; a note if {percent(IN_BURSTS)} of the events came together with the "
         f"one before (within {percent(NO_GAP)} of the mean gap)",
-        why="TPOT divides the time after the first event by the remaining tokens. A server that merged the events of "
-        "eight steps lowered TPOT from 11.5 to 7.4 ms, and no token came sooner.",
+        why="TPOT divides the time after the first event by the remaining tokens: merging the events of eight steps "
+        "lowered it from 11.5 to 7.4 ms, and no token came sooner.",
         advice="Compare E2E and throughput, which are right. Make the server write every step (vLLM: stream-interval "
         "1), and look for a buffering proxy.",
         rule=_bursts,

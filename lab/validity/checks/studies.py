@@ -153,8 +153,7 @@ CHECKS = (
         looks_at=(*FIGURES, "circumstances.hardware"),
         needs=FIGURES,
         threshold=f"two runs that agree in {', '.join(FIGURES)} to six digits",
-        why="Two machines or repeats never give the same nanoseconds: one was copied. Two of five published sources "
-        "contain such figures.",
+        why="Two machines or repeats never give the same nanoseconds: one was copied.",
         advice="Find out which was measured, and delete the other.",
         rule=_identical,
     ),
@@ -198,8 +197,8 @@ CHECKS = (
         "with the same prompts on most launches of an arm, or from the first to the last repeat in most "
         f"cells (sampled outputs: from {LEAST_ROUNDS} rounds on), and never fall by more than "
         f"{percent(FALL)}. Not for an engine's schedule, whose tokens depend on the load",
-        why="A suffix tree or n-gram cache remembers the process's answers, so the second cell drafts the answers of "
-        "the first: 3.1 accepted tokens per round became 5.5 on a real engine.",
+        why="A suffix tree or n-gram cache remembers the process's answers: 3.1 accepted tokens per round became 5.5 "
+        "on a real engine.",
         advice='Use fresh_starts = "every_cell", or switch the memory off (suffix_decoding_max_cached_requests = 0).',
         rule=_remembering,
     ),
