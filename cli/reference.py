@@ -94,7 +94,7 @@ def _name(parameter: TyperArgument | TyperOption) -> str:
 def _settings() -> str:
     rows = []
     for name, field in sorted(setting_names().items()):
-        default = "" if field.default is None else f" (`{field.default}`)"
+        default = "" if field.default in (None, "") else f" (`{field.default}`)"
         rows.append(f"- `{ENVIRONMENT_PREFIX}{name.upper()}`{default}: {field.description}")
     return "\n".join(rows) + "\n"
 

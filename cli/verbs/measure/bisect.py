@@ -52,8 +52,8 @@ def bisect(
         found = bisects.begin(database, of_series, about, versions, actor=local_actor())
     elif found.versions != versions:
         raise UserError(
-            f"the bisect {found.bisect_id} is of {found.versions[0].name} to {found.versions[-1].name}, or their files "
-            "have changed since: --anew begins again"
+            f"the bisect {found.bisect_id} covers {found.versions[0].name} to {found.versions[-1].name}, or their "
+            "files have changed since: --anew begins again"
         )
     end = found.end or _halve(settings, database, found, quiet=as_json)
     if as_json:

@@ -161,7 +161,7 @@ def silence(
     name: Name,
     until: Annotated[str, typer.Argument(help="A date, or a date and time: 2026-12-24 or 2026-12-24T08:00.")],
 ) -> None:
-    """Send no alarm of a series until a date; they are raised nevertheless."""
+    """Send no alarms of a series until a date; pages still show them."""
     moment = _moment(until, store.named(ready_database(), name).zone)
     store.silence(ready_database(), name, moment, actor=local_actor())
     print_text(f"no alarm of {name} is sent until {moment:%Y-%m-%d %H:%M} UTC")

@@ -117,7 +117,7 @@ def delete(
     lab = the_lab()
     known, depends = lab.study(study)
     if depends and not yes:
-        raise UserError(f"{known.job_id} is needed by {'; '.join(depends)}: add --yes to delete it nevertheless")
+        raise UserError(f"{known.job_id} is needed by {'; '.join(depends)}: add --yes to delete it anyway")
     lab.delete_study(known.job_id)
     print_text(f"{known.job_id} is deleted: `drafthouse study restore {known.job_id}` brings it back")
 
