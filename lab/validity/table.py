@@ -50,9 +50,8 @@ To see when a check fires and why, look it up here; what to do stands in the fin
 `note`: explains them. A check that needs something unknown is skipped and listed as such, which is not passing. Files
 of other tools record less than a measurement, so more is skipped there.
 
-Tests provoke each trap with real servers, clients and edited files (`tests/validity_for_real`), except those of GPUs,
-container quotas, engine starts and rounds, which are tested with records. On honest data the checks of streams, repeats
-and arms fired in 0 of 400 simulated runs and 0 of 160 studies.
+Tests provoke the traps with real servers and edited files (`tests/validity_for_real`). On honest data the checks of
+streams, repeats and arms fired in 0 of 400 simulated runs and 0 of 160 studies.
 
 No check can see a first token that is early by less than half a step or behind a slow network, speculation faked in
 counters and events alike, or one refused prompt before it is compared with the baseline's.
