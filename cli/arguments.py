@@ -22,15 +22,11 @@ StudyName = Annotated[
     str, typer.Argument(help="A preset, or a file with a study in TOML or JSON; - reads TOML from standard input.")
 ]
 AsReference = Annotated[
-    bool, typer.Option("--reference", help="Scale down to the reference pair: minutes on a machine without a GPU.")
+    bool, typer.Option("--reference", help="Scale down to the reference pair: minutes without a GPU.")
 ]
-OnEngine = Annotated[
-    str | None, typer.Option("--engine", help="Run the arms of vllm on this engine instead, such as vllm-0-14-1.")
-]
+OnEngine = Annotated[str | None, typer.Option("--engine", help="Run vllm's arms on this engine, such as vllm-0-14-1.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the job ends; exit status 1 if a run failed.")]
-PricePerHour = Annotated[
-    float | None, typer.Option(help="USD per hour, instead of the study's price or the price book's.")
-]
+PricePerHour = Annotated[float | None, typer.Option(help="USD per hour, instead of the recorded price.")]
 
 
 def share(text: str) -> float:

@@ -50,26 +50,26 @@ class Settings(BaseSettings):
     engines_dir: Path = Field(default=Path(".engines"), description="folder of the engines' own environments")
     engines_file: Path = Field(
         default=ENGINES_FILE,
-        description="file that lists the engines of this host; without it, the one that comes with Drafthouse",
+        description="file that lists this host's engines; default: the shipped one",
     )
     database_url: str | None = Field(default=None, description="URL of the app database; default: SQLite under home")
     database_password_file: Path | None = Field(
-        default=None, description="file with the password of the database's URL, which then has none"
+        default=None, description="file with the password, which the URL then lacks"
     )
     broker_url: str | None = Field(
         default=None, description="URL of Celery's broker; default: an embedded Valkey under home"
     )
     server: str | None = Field(
         default=None,
-        description="address of a lab elsewhere on which `drafthouse` works; default: that of this machine",
+        description="address of a lab elsewhere on which `drafthouse` works",
     )
     token: str | None = Field(default=None, repr=False, description="token for the lab elsewhere")
     broker_password_file: Path | None = Field(
-        default=None, description="file with the password of the broker's URL, which then has none"
+        default=None, description="file with the password, which the URL then lacks"
     )
     home_group: str | None = Field(
         default=None,
-        description="group that may read the warehouse's file with a DuckDB of its own; default: nobody else may",
+        description="group that may read the warehouse's file; default: none",
     )
     policy_file: Path | None = Field(default=None, description="what studies may set; default: policy.toml under home")
     bundles_dir: Path | None = Field(
@@ -78,15 +78,14 @@ class Settings(BaseSettings):
     bundles_url: str | None = Field(
         default=None,
         alias="bundles",
-        description="object store of the measured runs, as s3://bucket/prefix (or gs://, az://, file://); the folder "
-        "of bundles then has a copy of each; default: none",
+        description="object store of the measured runs: s3://bucket/prefix (or gs://, az://, file://); default: none",
     )
     datasets_dir: Path | None = Field(
         default=None, description="folder of registered datasets; default: datasets under home"
     )
     workers_elsewhere: bool = Field(
         default=False,
-        description="engines and models are on other hosts: accept studies although they are missing here",
+        description="accept studies whose engines and models are only on other hosts",
     )
     allow_metadata_addresses: bool = Field(
         default=False, description="let studies measure servers at link-local or metadata addresses"
@@ -100,7 +99,7 @@ class Settings(BaseSettings):
         default=None, ge=512, description="memory limit of the ingester; default: half of the machine's"
     )
     worker_memory_mib: int | None = Field(
-        default=None, ge=64, description="memory limit of a worker, without its engines; default: half of the machine's"
+        default=None, ge=64, description="memory limit of a worker without engines; default: half of the machine's"
     )
     web_login: Literal["none", "accounts", "token", "oidc"] = Field(
         default="none",
@@ -110,28 +109,27 @@ class Settings(BaseSettings):
     web_oidc_client_id: str = Field(default="", description="this lab's client id at the OpenID provider")
     web_oidc_client_secret_file: Path | None = Field(
         default=None,
-        description="file with this lab's client secret there; only its owner may read it",
+        description="file with this lab's client secret, mode 600",
     )
-    web_oidc_name_claim: str = Field(default="email", description="claim of the OpenID provider that names a user here")
+    web_oidc_name_claim: str = Field(default="email", description="claim that names a user")
     web_oidc_role_claim: str = Field(
-        default="", description="claim of the OpenID provider with a user's role; default: `drafthouse user` sets it"
+        default="", description="claim with a user's role; default: `drafthouse user` sets it"
     )
     web_oidc_new_users: Literal["refused", "viewer", "submitter"] = Field(
-        default="refused", description="role of users of the OpenID provider who are new to this lab"
+        default="refused", description="role of the provider's users who are new here"
     )
     web_oidc_absent_days: int = Field(
         default=30,
         ge=0,
         le=3650,
-        description="tokens and shared links of a user who has not signed in for so many days are suspended; 0: never",
+        description="days without a sign-in after which a user's tokens and shared links are suspended; 0: never",
     )
     web_public_hosts: str = Field(
         default="",
-        description="names by which browsers reach the page, such as lab.example.org, separated by commas; others are "
-        "refused",
+        description="names by which browsers reach the page, separated by commas; others are refused",
     )
     web_https: bool = Field(
-        default=False, description="browsers reach the page by https, through a proxy: cookies are sent by https only"
+        default=False, description="browsers reach the page by https: cookies are sent by https only"
     )
     web_proxies: str = Field(
         default="",
@@ -144,18 +142,17 @@ class Settings(BaseSettings):
         default=90,
         ge=0,
         le=3650,
-        description="longest time in days for a link without a login; 0: no such link works",
+        description="longest life of a link without a login, in days; 0: none works",
     )
     web_share_by: Literal["everybody", "owners", "administrators"] = Field(
         default="owners",
-        description="who may publish such links: everybody, any; owners, to studies and runs that they submitted "
-        "or imported; administrators, to anything, as they may in every case",
+        description="who may make such links: everybody, owners (of the study or run), or administrators",
     )
     web_snapshots: int = Field(
         default=3,
         ge=1,
         le=100,
-        description="states of the warehouse that stay for readers elsewhere, each as large as the warehouse",
+        description="snapshots kept for readers elsewhere, each as large as the warehouse",
     )
     web_workarounds: str = Field(
         default="script_lock,session_turns,index_html",
@@ -165,12 +162,12 @@ class Settings(BaseSettings):
         default=1,
         ge=1,
         le=64,
-        description="workers that `drafthouse up` starts, each with an equal part of the GPUs and processors",
+        description="workers of this host, each with an equal part of GPUs and processors",
     )
     slot: int = Field(
         default=1,
         ge=1,
-        description="slot of a worker; without it `drafthouse worker` starts one for each",
+        description="slot of a worker; unset, `drafthouse worker` starts all",
     )
     gpus: str = Field(
         default="",
@@ -178,12 +175,11 @@ class Settings(BaseSettings):
     )
     share_gpus: bool = Field(
         default=False,
-        description="start engines on GPUs on which other programs compute, in place of waiting",
+        description="start engines on GPUs that other programs use, instead of waiting",
     )
     suspend_idle_engines: bool | None = Field(
         default=None,
-        description="while an arm is measured, suspend the engines of the other arms, which poll their processors; "
-        "default: where the worker has no GPU",
+        description="suspend the other arms' engines while an arm is measured; default: without a GPU",
     )
     keep_engines_for_s: float = Field(
         default=0.0,
@@ -200,27 +196,21 @@ class Settings(BaseSettings):
     )
     engine_user: str | None = Field(
         default=None,
-        description="system user that engines run as, for a worker that runs as root; default: the worker's own",
+        description="system user that engines run as, for a root worker; default: the worker's",
     )
-    least_free_mib: int = Field(
-        default=512, ge=0, description="no run, import or dataset begins where less than this is free on the disk"
-    )
+    least_free_mib: int = Field(default=512, ge=0, description="no run, import or dataset begins with less free disk")
     import_mib_per_day: int = Field(
-        default=10_240, ge=1, description="how much one user may import within 24 hours; the command has no limit"
+        default=10_240, ge=1, description="what one user may import in 24 hours; the command has no limit"
     )
-    engine_start_timeout_s: float = Field(
-        default=600.0, gt=0, description="an engine that is not ready after this time has failed"
-    )
-    request_timeout_s: float = Field(
-        default=600.0, gt=0, description="a request that is not answered after this time has failed"
-    )
-    alarm_webhook: str = Field(default="", repr=False, description="address to which alarms of series are posted")
-    alarm_webhook_form: Literal["slack", "teams"] = Field(default="slack", description="form of what is posted there")
+    engine_start_timeout_s: float = Field(default=600.0, gt=0, description="time for an engine to get ready")
+    request_timeout_s: float = Field(default=600.0, gt=0, description="time for a request to be answered")
+    alarm_webhook: str = Field(default="", repr=False, description="address that alarms are posted to")
+    alarm_webhook_form: Literal["slack", "teams"] = Field(default="slack", description="form of these posts")
     alarm_webhook_secret_file: Path | None = Field(
-        default=None, description="file with the secret by which what is posted is signed; default: it is not"
+        default=None, description="file with the secret that signs posts; default: unsigned"
     )
-    alarm_email_to: str = Field(default="", description="who gets alarms of series by e-mail, separated by commas")
-    alarm_email_from: str = Field(default="", description="sender of these e-mails; default: the first who gets them")
+    alarm_email_to: str = Field(default="", description="recipients of alarms, separated by commas")
+    alarm_email_from: str = Field(default="", description="sender of these e-mails; default: the first recipient")
     alarm_smtp: str = Field(
         default="smtp://localhost:25", description="mail server, such as smtps://user@mail.example.org"
     )

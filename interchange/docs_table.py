@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +11,10 @@ from interchange.fields import Figure, Format
 from interchange.formats import FORMATS
 
 BEGIN, END = "<!-- fields: begin -->", "<!-- fields: end -->"
+#: A statistic in a field's name, which the page writes as `*`.
+_STATISTIC = re.compile(
+    r"(?<![a-z0-9])(mean|avg|average|median|min|max|std|stddev|p?\d\d(\.\d+)?)(?![a-z0-9])", re.IGNORECASE
+)
 DOCUMENT = Path(__file__).parents[1] / "docs" / "importing.md"
 
 
@@ -37,21 +41,24 @@ def _section(format_: Format) -> Iterator[str]:
     if first is not format_:
         yield f"The fields are those of `{first.name}`."
         return
-    for (_, remark), group in itertools.groupby(format_.figures, key=_metric_and_remark):
-        figures = list(group)
-        became = dict.fromkeys(f"`{figure.becomes}`" if figure.becomes else "left out" for figure in figures)
-        if len(became) > 1:  # one latency, whose statistics have the same names in the fields
-            became = dict.fromkeys(re.sub(r"_(mean|p\d+)_ms", "_*_ms", name) for name in became)
-        paths = ", ".join(_shortened([figure.path for figure in figures]))
-        yield f"- {paths}: {', '.join(became)}{f' ({remark})' if remark else ''}"
+    figures = [figure for figure in format_.figures if figure.becomes]
+    starred = {figure.path: _STATISTIC.sub("*", figure.path) for figure in figures}
+    times = Counter(starred.values())
+    lines: dict[tuple[str, str], list[str]] = {}
+    for figure in figures:
+        star = starred[figure.path]
+        lines.setdefault(_becomes(figure), []).append(star if times[star] > 1 else figure.path)
+    for (becomes, remark), paths in lines.items():
+        yield f"- {', '.join(_shortened(list(dict.fromkeys(paths))))}: {becomes}{f' ({remark})' if remark else ''}"
     yield from (f"- `{field}`: {became}" for field, became in format_.notes.items())
 
 
-def _metric_and_remark(figure: Figure) -> tuple[str, str]:
-    """Return the metric without its statistic, and the remark. Neighbours with the same of both share a line."""
+def _becomes(figure: Figure) -> tuple[str, str]:
+    """Return the column, without its statistic, and the remark. Fields with the same of both share a line."""
     factor = f"× {figure.factor:g}" if figure.factor != 1.0 else ""
     remark = "; ".join(part for part in (factor, figure.remark) if part)
-    return re.sub(r"_(mean|p\d+)_ms$", "", figure.becomes or ""), remark
+    column = re.sub(r"_(mean|p\d+)_ms$", "_*_ms", figure.becomes or "")
+    return f"`{column}`", remark
 
 
 def _shortened(paths: Sequence[str]) -> Iterator[str]:

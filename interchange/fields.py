@@ -22,7 +22,7 @@ from warehouse.bundles.imported_run import COLUMNS, ImportedRun, LeftOut, Scalar
 
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 #: Reasons to leave out a figure that several tools share.
-STD = "standard deviations are not stored; they can be computed from imported requests"
+STD = "standard deviations are not stored"
 CHUNK_RATE = "counted in chunks, not tokens: too low by the acceptance length"
 OTHER_PERCENTILE = "no column for this percentile"
 

@@ -21,8 +21,8 @@ from warehouse.bundles.imported_run import ImportedRun
 
 #: Known versions of the summary's schema; a later one may give the same names other meanings.
 _SUPPORTED = tuple(f"1.{minor}" for minor in range(5))
-_RETOKENISED = "AIPerf tokenises the text again; the server's count is used"
-_OF_SERVER = "divided by AIPerf's own token count; left out if the server's count differs"
+_RETOKENISED = "AIPerf's own token count; the server's is used"
+_OF_SERVER = "left out if AIPerf's token count differs from the server's"
 _OF_REQUESTS = "a mean over requests, not over rounds"
 _LATENCIES = {
     "time_to_first_token": ("ttft", ""),
@@ -38,8 +38,8 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("input_config.endpoint.type", "endpoint", type=one_of(_ENDPOINTS)),
     Figure("input_config.endpoint.extra.ignore_eos", "ignore_eos"),
     Figure("input_config.endpoint.extra.temperature", "temperature"),
-    Figure("request_count.avg", "requests_completed", "0 if the file has failed requests alone"),
-    Figure("error_request_count.avg", "requests_failed", "0 where request_error_rate is 0 or error_summary is empty"),
+    Figure("request_count.avg", "requests_completed", "0 if all requests failed"),
+    Figure("error_request_count.avg", "requests_failed", "0 if request_error_rate is 0 or error_summary is empty"),
     Figure("benchmark_duration.avg", "duration_s"),
     Figure("total_usage_prompt_tokens.avg", "prompt_tokens"),
     Figure("total_usage_completion_tokens.avg", "completion_tokens"),
@@ -48,11 +48,11 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("total_spec_decode_steps.avg", "num_drafts"),
     Figure("total_draft_tokens.avg", "num_draft_tokens"),
     Figure("total_accepted_draft_tokens.avg", "num_accepted_tokens"),
-    Figure("spec_decode_overall_draft_acceptance_rate.avg", "acceptance_rate", "from percent to a fraction", 0.01),
+    Figure("spec_decode_overall_draft_acceptance_rate.avg", "acceptance_rate", "percent", 0.01),
     Figure(
         "spec_decode_token_weighted_acceptance_length.avg",
         "acceptance_length",
-        "counts the bonus token, as Drafthouse does",
+        "counts the bonus token",
     ),
     Figure("spec_decode_draft_acceptance_rate.avg", None, _OF_REQUESTS),
     Figure("spec_decode_acceptance_length.avg", None, _OF_REQUESTS),
@@ -72,15 +72,15 @@ _FIGURES: tuple[Figure, ...] = (
 )
 _NOTES = {
     "aiperf_version": "the tool's version, with a schema_version",
-    "input_config.models": "target; until schema 1.2 it is endpoint.model_names",
+    "input_config.models": "target; until schema 1.2 endpoint.model_names",
     "input_config.phases": (
-        "concurrency, request_rate_rps and num_prompts of the phase that is measured; until schema 1.2 it is loadgen"
+        "concurrency, request_rate_rps and num_prompts of the measured phase; until schema 1.2 loadgen"
     ),
-    "input_config.datasets": "requested_output_tokens, if it is the same for all requests",
+    "input_config.datasets": "requested_output_tokens, if equal for all requests",
     _HISTOGRAM: "acceptance_per_position",
     "profile_export.jsonl: spec_decode_acceptance.num_spec_tokens": "num_speculative_tokens",
-    "start_time": "a label: local time without a time zone; started_at comes from the requests",
-    "profile_export.jsonl": "the requests without the warm-up; failed ones have no latency",
+    "start_time": "a label: it has no time zone; started_at comes from the requests",
+    "profile_export.jsonl": "the requests, without warm-up",
     "profile_export.jsonl: usage_completion_tokens": "completion_tokens; tpot is decode_duration / (it - 1)",
 }
 

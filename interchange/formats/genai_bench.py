@@ -33,7 +33,7 @@ def _figures(factor: float) -> tuple[Figure, ...]:
         Figure(f"{aggregated}num_error_requests", "requests_failed"),
         Figure(f"{aggregated}run_duration", "duration_s", "always seconds"),
         Figure(f"{stats}num_input_tokens.sum", "prompt_tokens"),
-        Figure(f"{stats}num_output_tokens.sum", "completion_tokens", "the server's usage, if the server sends it"),
+        Figure(f"{stats}num_output_tokens.sum", "completion_tokens", "the server's usage, if sent"),
         Figure(f"{aggregated}requests_per_second", "request_per_s"),
         Figure(f"{aggregated}mean_output_throughput_tokens_per_s", "output_tok_per_s"),
         Figure(f"{aggregated}mean_total_tokens_throughput_tokens_per_s", "total_tok_per_s"),
@@ -61,16 +61,13 @@ _OF_METADATA: tuple[Figure, ...] = (
     Figure("additional_request_params.temperature", "temperature"),
 )
 _NOTES = {
-    "_time_unit": (
-        "unit of all latencies, else metrics_time_unit of experiment_metadata.json, else seconds; refused without "
-        "either"
-    ),
+    "_time_unit": ("unit of all latencies, else metrics_time_unit of experiment_metadata.json; refused without either"),
     "aggregated_metrics.scenario": "input_tokens and requested_output_tokens, if it is D(input,output)",
-    "individual_request_metrics": "the requests; failed ones have no latency",
+    "individual_request_metrics": "the requests",
     **{f"experiment_metadata.json: {figure.path}": f"{figure.becomes}" for figure in _OF_METADATA},
     "experiment_metadata.json: benchmark_version": "the tool's version",
     "experiment_metadata.json: server_gpu_type, server_gpu_count": "hardware",
-    "experiment_metadata.json: max_requests_per_run": "not used: more requests may be sent, so it is not num_prompts",
+    "experiment_metadata.json: max_requests_per_run": "not used: more requests may be sent",
 }
 
 

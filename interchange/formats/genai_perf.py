@@ -14,7 +14,7 @@ from interchange.json_reader import Document
 from interchange.typed_json import Name, Record, either, whole
 from warehouse.bundles.imported_run import ImportedRun
 
-_OWN_TOKENS = "from genai-perf's own count of tokens, which need not be the server's"
+_OWN_TOKENS = "genai-perf's own token count"
 _LATENCIES = {"time_to_first_token": "ttft", "request_latency": "e2e"}
 _QUANTILES = ("p50", "p90", "p95", "p99")
 _UNTIL_2501 = "until 25.01"
@@ -45,7 +45,7 @@ _FIGURES: tuple[Figure, ...] = (
 )
 _NOTES = {
     "input_config.model_names": f"target, if it is one model; input_config.model {_UNTIL_2501}",
-    "request_count, request_throughput": "duration_s: genai-perf divided the one by it to get the other",
+    "request_count, request_throughput": "duration_s, their quotient",
 }
 
 

@@ -36,7 +36,7 @@ from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, Im
 #: Known versions of the report; a later one may give the same names other meanings.
 _SUPPORTED = (1, 2)
 _UNTIL_03 = "until 0.3"
-_STEPS = "its percentiles are nearest values, not interpolated; recomputed from the requests"
+_STEPS = "not interpolated; recomputed from the requests"
 _MEANS = {"time_to_first_token_ms": ("ttft", 1.0), "request_latency": ("e2e", 1000.0)}
 _FORMATS = {"/v1/completions": "completions", "/v1/chat/completions": "chat"}
 
@@ -66,12 +66,12 @@ _FIGURES: tuple[Figure, ...] = (
     Figure(
         "metrics.time_per_output_token_ms.successful.mean",
         None,
-        "includes the time to the first token, so it is not tpot, which is computed from the requests",
+        "includes the time to the first token; tpot is computed from the requests",
     ),
     Figure(
         "metrics.inter_token_latency_ms.successful.mean",
         None,
-        "tpot, but weighted by tokens per request; tpot is computed from the requests",
+        "weighted by tokens per request; tpot is computed from the requests",
     ),
     *(
         Figure(f"metrics.{name}.successful.percentiles.{p}", None, _STEPS)
@@ -87,10 +87,7 @@ _NOTES = {
     "config.strategy.max_concurrency": "concurrency, if the strategy is throughput; until 0.3 args.strategy",
     "requests.*.response_metrics.speculative_decoding.num_spec_tokens": "num_speculative_tokens",
     "metrics.request_totals.errored, incomplete": "requests_failed, their sum",
-    "requests.successful": (
-        "the requests without those of warm-up and cool-down: time_to_first_token_ms, request_latency, "
-        "inter_token_latency_ms (as tpot)"
-    ),
+    "requests.successful": ("the requests, without warm-up and cool-down; inter_token_latency_ms is tpot"),
     "requests.*.response_metrics.speculative_decoding": "num_drafts and all of acceptance, summed over requests",
     "requests.errored, incomplete": "failed requests, without latencies",
 }

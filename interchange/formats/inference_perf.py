@@ -21,8 +21,8 @@ from warehouse.bundles.imported_run import ImportedRequests, ImportedRun
 
 _OWNER = "a report of inference-perf"
 _LATENCY = "successes.latency."
-_CLIENT = "divided by the client's own token count; left out if the server's differs, and until 0.4"
-_ROLE = "until 0.4 to the first event, in a chat perhaps its role"
+_CLIENT = "left out until 0.4, and if the client's token count differs from the server's"
+_ROLE = "until 0.4 to the first event, perhaps a chat's role"
 _LATENCIES = {
     "time_to_first_token": ("ttft", _ROLE),
     "time_per_output_token": ("tpot", _CLIENT),
@@ -36,12 +36,14 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("failures.count", "requests_failed"),
     Figure("benchmark_time_seconds", "duration_s", "until 0.4 completed / requests_per_sec"),
     Figure(
-        "successes.prompt_tokens.total", "prompt_tokens", "the server's count, if no request fell back to the client's"
+        "successes.prompt_tokens.total",
+        "prompt_tokens",
+        "the server's count, unless a request fell back to the client's",
     ),
     Figure("successes.output_tokens.total", "completion_tokens", "likewise"),
     Figure("successes.throughput.requests_per_sec", "request_per_s"),
     Figure("successes.goodput_metrics.request_goodput", "goodput_request_per_s", "under the bounds in config.yaml"),
-    Figure("successes.throughput.output_tokens_per_sec", None, "from the client's own count; the server's is taken"),
+    Figure("successes.throughput.output_tokens_per_sec", None, "the client's own count"),
     Figure("successes.throughput.total_tokens_per_sec", None, "likewise"),
     *(
         figure
@@ -54,18 +56,16 @@ _FIGURES: tuple[Figure, ...] = (
     Figure(
         f"{_LATENCY}inter_token_latency.mean",
         None,
-        "gaps between chunks, with a 0 for each further token in a chunk: neither icl nor itl",
+        "gaps between chunks, with zeros: neither icl nor itl",
     ),
     Figure(f"{_LATENCY}normalized_time_per_output_token.mean", None, "includes the time to the first token"),
-    Figure("load_summary.achieved_rate", None, "the rate at which requests were sent, not the requested one"),
+    Figure("load_summary.achieved_rate", None, "the rate of sending, not the requested one"),
 )
 _NOTES = {
     "successes.token_count_mismatches": "at 0, the tool's time_per_output_token is used",
-    "successes.client_fallback_requests": "at 0, its token counts are used: the server made them",
-    "per_request_lifecycle_metrics.json": (
-        "the requests, split into stages by start time; used if they reproduce the stage's means"
-    ),
-    "per_request_lifecycle_metrics.json: request": "target (its model), if it is the same for all requests",
+    "successes.client_fallback_requests": "at 0, its token counts are the server's and are used",
+    "per_request_lifecycle_metrics.json": ("the requests, by stage; used if they reproduce the stage's means"),
+    "per_request_lifecycle_metrics.json: request": "target, if equal for all requests",
     "per_request_lifecycle_metrics.json: info.response_metrics.chunk_times": "ttft, tpot, icl",
     "per_request_lifecycle_metrics.json: info.response_metrics.server_usage": "prompt_tokens, completion_tokens",
     "config.yaml": "not used: foreign YAML is not read",

@@ -18,14 +18,14 @@ from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, Im
 _OWNER = "an answer of EAGLE, Medusa or Spec-Bench"
 _NOTES = {
     "choices.*.turns": "the requests, one per turn, and their output_text",
-    "choices.*.new_tokens": "completion_tokens, unless all are 0, as in EAGLE's first files without speculation",
-    "choices.*.wall_time": "e2e, from seconds; their sum is duration_s, because one answer follows another",
+    "choices.*.new_tokens": "completion_tokens, unless all are 0",
+    "choices.*.wall_time": "e2e, from seconds; their sum is duration_s",
     "choices.*.decoding_steps": "num_drafts (rounds), of Spec-Bench",
     "choices.*.idxs": "num_drafts - 1, of EAGLE and Medusa, which number rounds from 0",
-    "new_tokens - rounds": "num_accepted_tokens; acceptance_length is new_tokens / rounds, as in the papers. A file "
-    "without a token more than rounds is one without speculation",
-    "model_id": "a label arm: it names the method and its options, not the target",
-    "category": "a label; each category of a file is a run of its own",
+    "new_tokens - rounds": "num_accepted_tokens; acceptance_length is new_tokens / rounds. A file with as many "
+    "tokens as rounds has no speculation",
+    "model_id": "a label arm: it names the method, not the target",
+    "category": "a label; each category is a run",
     "choices.*.accept_lengths": "left out (by round, without a mark where a turn ends)",
     "question_id, answer_id, tstamp": "not read",
 }
@@ -79,7 +79,7 @@ def _run(model: str | None, category: str | None, group: Sequence[tuple[Part, _A
         for index, (tokens, rounds, wall_s, text) in enumerate(turns)
     ]
     taken = Taken(columns={"concurrency": 1}, metrics={"duration_s": sum(wall_s for _, _, wall_s, _ in turns)})
-    taken.leave_out("choices.*.accept_lengths", "by round, without a mark where a turn ends")
+    taken.leave_out("choices.*.accept_lengths", "by round, with no mark at the end of a turn")
     if not counts_tokens:
         taken.leave_out("choices.*.new_tokens", "0 for every answer: they were not counted")
     first = group[0][0]

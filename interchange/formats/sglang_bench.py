@@ -29,10 +29,10 @@ from interchange.typed_json import Count, Number, OneLine, Part, at, whole
 from lab.study.methods import METHODS
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
 
-_GAP = "gaps between chunks; left out for SGLang's own endpoint, whose versions differ in dividing them over tokens"
+_GAP = "gaps between chunks; left out for SGLang's own endpoint, whose versions differ"
 _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), "e2e_latency": ("e2e", "")}
 _METHODS = {method.engines["sglang"]: name for name, method in METHODS.items() if "sglang" in method.engines}
-_OF_ONE_LENGTH = "for random prompts of one length: random_range_ratio is 1"
+_OF_ONE_LENGTH = "if random_range_ratio is 1"
 _FIGURES: tuple[Figure, ...] = (
     Figure("dataset_name", "dataset"),
     Figure("request_rate", "request_rate_rps", "Infinity is a closed loop"),
@@ -49,15 +49,15 @@ _FIGURES: tuple[Figure, ...] = (
     Figure(
         "total_output_tokens",
         "completion_tokens",
-        "the server's usage, or the requested number if the server sends none",
+        "the server's usage, else the requested number",
     ),
-    Figure("total_output_tokens_retokenized", None, "recounted from the text; the server's count is used"),
+    Figure("total_output_tokens_retokenized", None, "recounted from the text"),
     Figure("request_throughput", "request_per_s"),
     Figure("output_throughput", "output_tok_per_s"),
     Figure("total_throughput", "total_tok_per_s"),
     Figure("input_throughput", None, "no column; prompt_tokens / duration_s"),
-    Figure("accept_length", None, "cumulative since the server started, and other runs are in it"),
-    Figure("concurrency", None, "average requests in flight, not the limit; max_concurrency is the limit"),
+    Figure("accept_length", None, "cumulative since the server's start"),
+    Figure("concurrency", None, "average requests in flight, not the limit"),
     Figure("max_output_tokens_per_s", None, CHUNK_RATE),
     Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
     *(
@@ -69,14 +69,12 @@ _FIGURES: tuple[Figure, ...] = (
     *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
 )
 _NOTES = {
-    "server_info": "engine: SGLang's server sent it; until 2025 it is missing",
+    "server_info": "engine; missing until 2025",
     "server_info.speculative_num_draft_tokens": (
-        "num_speculative_tokens, less the verified one, if speculative_eagle_topk is 1 or missing: a chain"
+        "num_speculative_tokens, less the verified one, for a chain (speculative_eagle_topk 1 or missing)"
     ),
     "server_info.tp_size, dp_size, quantization": "labels",
-    "input_lens, output_lens, ttfts, itls, errors, generated_texts": (
-        "the requests (--output-details); failed ones have no latency, although the file says 0.0"
-    ),
+    "input_lens, output_lens, ttfts, itls, errors, generated_texts": ("the requests (--output-details)"),
 }
 _SERVER_LABELS = ("tp_size", "dp_size", "quantization")
 #: Backends whose client divides a chunk's gap over its tokens in some versions only.

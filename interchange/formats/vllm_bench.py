@@ -33,7 +33,7 @@ from interchange.typed_json import Count, Name, Part, Record, parts, whole
 from warehouse.bundles.imported_run import ImportedRequests, ImportedRun
 
 _ENDPOINTS = {"openai": "completions", "vllm": "completions", "openai-chat": "chat"}
-_GAP = "gaps between chunks, not tokens: with speculation a chunk holds several tokens"
+_GAP = "gaps between chunks, not tokens"
 _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), "e2el": ("e2e", "up to the last chunk")}
 #: The request rate's key in vLLM 0.3, whose script divided the whole latency by the number of tokens.
 _FIRST = "request_inthroughput"
@@ -51,21 +51,19 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("failed", "requests_failed"),
     Figure("duration", "duration_s"),
     Figure("total_input_tokens", "prompt_tokens"),
-    Figure("total_output_tokens", "completion_tokens", "the server's usage, if the server sends it"),
+    Figure("total_output_tokens", "completion_tokens", "the server's usage, if sent"),
     Figure("request_throughput", "request_per_s"),
-    Figure(_FIRST, "request_per_s", "the same, of vLLM 0.3, whose tpot is left out: it includes the first token"),
+    Figure(_FIRST, "request_per_s", "vLLM 0.3, whose tpot is left out: it includes the first token"),
     Figure("output_throughput", "output_tok_per_s"),
     Figure("input_throughput", None, "no column; prompt_tokens / duration_s"),
-    Figure("total_token_throughput", "total_tok_per_s", "computed from tokens and duration in files of 2024"),
-    Figure(
-        "request_goodput", "goodput_request_per_s", "under the bounds given to --goodput, which the file does not name"
-    ),
-    Figure("request_goodput:", "goodput_request_per_s", "the same, of vLLM until 2025"),
+    Figure("total_token_throughput", "total_tok_per_s", "files of 2024: computed from tokens and duration"),
+    Figure("request_goodput", "goodput_request_per_s", "bounds of --goodput, which the file does not name"),
+    Figure("request_goodput:", "goodput_request_per_s", "vLLM until 2025"),
     Figure("spec_decode_num_drafts", "num_drafts"),
     Figure("spec_decode_draft_tokens", "num_draft_tokens"),
     Figure("spec_decode_accepted_tokens", "num_accepted_tokens"),
-    Figure("spec_decode_acceptance_rate", "acceptance_rate", "from percent to a fraction", 0.01),
-    Figure("spec_decode_acceptance_length", "acceptance_length", "counts the bonus token, as Drafthouse does"),
+    Figure("spec_decode_acceptance_rate", "acceptance_rate", "percent", 0.01),
+    Figure("spec_decode_acceptance_length", "acceptance_length", "counts the bonus token"),
     Figure(_POSITIONS, "acceptance_per_position", "its length is num_speculative_tokens"),
     Figure("max_output_tokens_per_s", None, CHUNK_RATE),
     Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
@@ -76,10 +74,10 @@ _FIGURES: tuple[Figure, ...] = (
     *(Figure(f"p{q}_{name}_ms", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (25, 75, 80, 99.9)),
 )
 _NOTES = {
-    "date": "a label, not started_at: local time without a time zone",
+    "date": "a label: it has no time zone",
     "speculative_config": "method, draft_model, num_speculative_tokens (in a sweep)",
     "ttfts, itls, latencies, start_times, input_lens, output_lens, errors, generated_texts": (
-        "the requests; failed ones have no latency, although the file says 0.0"
+        "the requests; failed ones have no latency"
     ),
 }
 _NOT_LABELS = {

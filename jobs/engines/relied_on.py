@@ -264,11 +264,14 @@ def _methods_table() -> str:
 
 
 def _uses_list() -> str:
+    """List what some version lacks, and what running servers may lack."""
     lines = []
     for kind, uses in USES.items():
-        lines.append(f"\n`{kind}`{f' (since {OLDEST[kind]} or earlier, unless said)' if kind in OLDEST else ''}:\n")
+        lacking = [use for use in uses if kind == "endpoint" or use.since not in (None, OLDEST.get(kind))]
+        if lacking:
+            lines.append(f"\n`{kind}`{f' (examined from {OLDEST[kind]} on)' if kind in OLDEST else ''}:\n")
         alike: dict[tuple[str, str, str], list[str]] = {}
-        for use in uses:
+        for use in lacking:
             name = f"`{'--' * (use.what == 'flag')}{use.name}`"
             alike.setdefault((use.what, _since(kind, use), use.without), []).append(name)
         lines += [f"- {what} {', '.join(names)}{since}: {without}" for (what, since, without), names in alike.items()]

@@ -34,7 +34,7 @@ def lacks(has: Capabilities) -> Iterator[Use]:
 
 
 def untried(has: Capabilities) -> Iterator[str]:
-    """Yield that no capture is of this release, for a kind that has captures."""
+    """Yield a note if no capture covers this release, for a kind that has captures."""
     tried = [name for kind, name in captures() if kind == has.kind]
     if tried and has.version is not None and release(has.version) not in tried:
         yield (

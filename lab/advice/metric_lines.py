@@ -32,7 +32,7 @@ class Line:
 
     @property
     def is_decided(self) -> bool:
-        """Return whether some arm is better or worse, or certainly no different."""
+        """Return whether any arm has a verdict other than inconclusive."""
         return self.word != "inconclusive"
 
     @property

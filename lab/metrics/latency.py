@@ -1,4 +1,4 @@
-"""Compute latencies in ms of the requests of a run: one for each, NaN where unknown, or all values of the run."""
+"""Compute the latencies of a run in ms: one per request (NaN if unknown), or all gaps of the run."""
 
 from __future__ import annotations
 

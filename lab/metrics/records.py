@@ -36,29 +36,27 @@ class RequestRecord:
     """One request of the measured window. None means unknown or never happened; it is never a zero in disguise."""
 
     index: Annotated[int, RecordField("position in the order of sending, from 0")]
-    prompt_id: Annotated[str, RecordField("identifies the prompt: the same prompt has the same id in every arm")]
-    category: Annotated[str | None, RecordField("category of the prompt, as its dataset names it")]
-    prompt: Annotated[str, RecordField("the prompt that was sent")]
-    requested_output_tokens: Annotated[int, RecordField("most tokens that the server may generate", "tokens")]
+    prompt_id: Annotated[str, RecordField("the same prompt has the same id in every arm")]
+    category: Annotated[str | None, RecordField("the prompt's category in its dataset")]
+    prompt: Annotated[str, RecordField("as sent")]
+    requested_output_tokens: Annotated[int, RecordField("most tokens the server may generate", "tokens")]
     intended_send_s: Annotated[
-        float, RecordField("when the load wanted it sent; like all times here, seconds since the window began", "s")
+        float, RecordField("when it was due; like all times here, seconds since the window began", "s")
     ]
     sent_s: Annotated[float | None, RecordField("when it left the client", "s")]
     first_token_s: Annotated[float | None, RecordField("when the first output arrived", "s")]
-    end_s: Annotated[float | None, RecordField("when the last byte arrived, or the request failed", "s")]
+    end_s: Annotated[float | None, RecordField("when the last byte arrived, or it failed", "s")]
     chunk_s: Annotated[tuple[float, ...], RecordField("when each streamed chunk with output arrived", "s")]
     chunk_tokens: Annotated[
         tuple[int, ...] | None,
-        RecordField("tokens in each of those chunks; null if the server does not count them", "tokens"),
+        RecordField("tokens of each chunk, by the server's count", "tokens"),
     ]
-    prompt_tokens: Annotated[int | None, RecordField("length of the prompt in the server's usage", "tokens")]
-    completion_tokens: Annotated[int | None, RecordField("length of the output in the server's usage", "tokens")]
-    finish_reason: Annotated[str | None, RecordField("why the output ended, as the server reports it")]
-    error: Annotated[str | None, RecordField("why the request failed; null if it succeeded")]
+    prompt_tokens: Annotated[int | None, RecordField("length by the server's usage", "tokens")]
+    completion_tokens: Annotated[int | None, RecordField("length by the server's usage", "tokens")]
+    finish_reason: Annotated[str | None, RecordField("why the output ended, by the server")]
+    error: Annotated[str | None, RecordField("why it failed; null if it succeeded")]
     output_text: Annotated[str, RecordField("the text that came back")]
-    spec_drafts: Annotated[
-        int | None, RecordField("verification rounds of this request, as the server reports them", "rounds")
-    ] = None
+    spec_drafts: Annotated[int | None, RecordField("verification rounds by the server's count", "rounds")] = None
     spec_draft_tokens: Annotated[int | None, RecordField("tokens drafted for this request", "tokens")] = None
     spec_accepted_tokens: Annotated[int | None, RecordField("drafted tokens accepted for this request", "tokens")] = (
         None
@@ -66,75 +64,57 @@ class RequestRecord:
     sent_prompt_tokens: Annotated[
         int | None,
         RecordField(
-            "length of the prompt as sent, counted by the client; a smaller prompt_tokens means that the server "
-            "truncated the prompt, null that the client could not count",
+            "length as sent, counted by the client; more than prompt_tokens if the server truncated",
             "tokens",
         ),
     ] = None
     output_token_ids: Annotated[
         tuple[int, ...] | None,
-        RecordField(
-            "the output as token ids of the target's tokenizer; null if it was not greedy or the engine does not "
-            "report them"
-        ),
+        RecordField("the output's token ids; null if sampled or not reported"),
     ] = None
     session_id: Annotated[
         str | None,
-        RecordField(
-            "identifies the session (conversation): the same session has the same id in every arm; null if the prompts "
-            "were not replayed as sessions"
-        ),
+        RecordField("the conversation, with one id in every arm; null without sessions"),
     ] = None
-    turn: Annotated[int | None, RecordField("number of the turn within its session, from 1; null without sessions")] = (
-        None
-    )
+    turn: Annotated[int | None, RecordField("turn of the session, from 1; null without sessions")] = None
     rounds_drafted: Annotated[
         tuple[int, ...] | None,
         RecordField(
-            "the request's verification rounds as a histogram, with rounds_accepted and rounds_count: entry i of the "
-            "three says that so many rounds (rounds_count) drafted so many tokens (this) and had so many accepted",
+            "histogram of the verification rounds: rounds_count[i] rounds drafted rounds_drafted[i] tokens, of which "
+            "rounds_accepted[i] were accepted",
             "tokens",
         ),
     ] = None
-    rounds_accepted: Annotated[
-        tuple[int, ...] | None, RecordField("tokens accepted in each of the rounds of that entry", "tokens")
-    ] = None
-    rounds_count: Annotated[
-        tuple[int, ...] | None, RecordField("rounds that drafted and accepted so many tokens", "rounds")
-    ] = None
+    rounds_accepted: Annotated[tuple[int, ...] | None, RecordField("see rounds_drafted", "tokens")] = None
+    rounds_count: Annotated[tuple[int, ...] | None, RecordField("see rounds_drafted", "rounds")] = None
     reasoning_tokens: Annotated[
         int | None,
-        RecordField(
-            "tokens of the output before the answer; 0 if the model did not think, null if it cannot be told", "tokens"
-        ),
+        RecordField("output tokens before the answer; 0 without reasoning", "tokens"),
     ] = None
     reasoning_chars: Annotated[int | None, RecordField("characters of output_text before the answer")] = None
-    first_answer_s: Annotated[float | None, RecordField("when the first output that is not reasoning arrived", "s")] = (
+    first_answer_s: Annotated[float | None, RecordField("when the first output after the reasoning arrived", "s")] = (
         None
     )
-    expected: Annotated[str | None, RecordField("the answer that the dataset expects, to score the output with")] = None
+    expected: Annotated[str | None, RecordField("the dataset's expected answer")] = None
     tests_passed: Annotated[
         float | None,
-        RecordField(
-            "1 if the code in the answer passed the expected tests after the run, 0 if not; null if they were not run "
-            "or it cannot be told"
-        ),
+        RecordField("1 if the answer's code passed the expected tests, 0 if not, null if not run"),
     ] = None
     reasoning_rounds: Annotated[
         int | None,
         RecordField(
-            "verification rounds that began before the answer; 0 if the model did not think, null if the server does "
-            "not list the rounds, or tokens came from steps that are in no round",
+            "verification rounds that began before the answer; 0 without reasoning, null if the server does not list "
+            "its rounds",
             "rounds",
         ),
     ] = None
-    reasoning_accepted_tokens: Annotated[
-        int | None, RecordField("drafted tokens accepted in those rounds", "tokens")
-    ] = None
+    reasoning_accepted_tokens: Annotated[int | None, RecordField("tokens accepted in reasoning_rounds", "tokens")] = (
+        None
+    )
     cached_prompt_tokens: Annotated[
         int | None,
         RecordField(
-            "tokens of the prompt that came from a cache, as the answer reports it; null if it does not",
+            "prompt tokens from a cache, as the answer reports",
             "tokens",
             since=14,
         ),
@@ -142,16 +122,14 @@ class RequestRecord:
     resent: Annotated[
         int | None,
         RecordField(
-            "times it was sent again on a new connection, because the server had closed the used one before a byte of "
-            "the answer came; null if unknown",
+            "times it was sent again, because the server had closed the connection",
             since=14,
         ),
     ] = None
     round: Annotated[
         int | None,
         RecordField(
-            "in which of its run's windows it was sent, from 0: that round sent the same prompts on every arm; null if "
-            "the run was measured in one window",
+            "the run's window in which it was sent, from 0; null if there was one window",
             since=15,
         ),
     ] = None
@@ -167,70 +145,46 @@ class TelemetrySample:
 
     t_s: Annotated[float, RecordField("seconds since the window began", "s")]
     loop_lag_ms: Annotated[float, RecordField("worst lag of the client's event loop in this second", "ms")]
-    requests_in_flight: Annotated[int, RecordField("requests sent and not yet fully answered", "requests")]
+    requests_in_flight: Annotated[int, RecordField("requests sent and not fully answered", "requests")]
     requests_done: Annotated[int, RecordField("requests ended since the window began", "requests")]
     chunks_received: Annotated[int, RecordField("streamed chunks received since the window began", "chunks")]
-    engine_running: Annotated[
-        int | None, RecordField("requests the engine worked on, as it reports itself", "requests")
-    ] = None
-    engine_waiting: Annotated[int | None, RecordField("requests in the engine's own queue", "requests")] = None
-    kv_cache_usage: Annotated[
-        float | None, RecordField("share of the engine's KV cache in use, 0 to 1", "fraction")
-    ] = None
-    host_cpu_percent: Annotated[
-        float | None, RecordField("use of all processors of the client's host since the previous sample", "percent")
-    ] = None
-    host_memory_used_bytes: Annotated[
-        int | None, RecordField("memory of the client's host that is in use", "bytes")
-    ] = None
-    gpu_utilisation_percent: Annotated[
-        float | None, RecordField("share of the time in which the GPUs computed, mean of the engine's GPUs", "percent")
-    ] = None
-    gpu_memory_used_bytes: Annotated[int | None, RecordField("memory in use, sum of the engine's GPUs", "bytes")] = None
-    gpu_power_w: Annotated[float | None, RecordField("power drawn, sum of the engine's GPUs", "W")] = None
-    gpu_sm_clock_mhz: Annotated[
-        float | None, RecordField("multiprocessor clock of the slowest of the engine's GPUs", "MHz")
-    ] = None
-    gpu_memory_clock_mhz: Annotated[
-        float | None, RecordField("memory clock of the slowest of the engine's GPUs", "MHz")
-    ] = None
-    gpu_temperature_c: Annotated[float | None, RecordField("temperature of the hottest of the engine's GPUs", "°C")] = (
-        None
-    )
+    engine_running: Annotated[int | None, RecordField("requests the engine worked on", "requests")] = None
+    engine_waiting: Annotated[int | None, RecordField("requests in the engine's queue", "requests")] = None
+    kv_cache_usage: Annotated[float | None, RecordField("share in use, 0 to 1", "fraction")] = None
+    host_cpu_percent: Annotated[float | None, RecordField("of the client's host", "percent")] = None
+    host_memory_used_bytes: Annotated[int | None, RecordField("of the client's host", "bytes")] = None
+    gpu_utilisation_percent: Annotated[float | None, RecordField("mean of the engine's GPUs", "percent")] = None
+    gpu_memory_used_bytes: Annotated[int | None, RecordField("sum of the engine's GPUs", "bytes")] = None
+    gpu_power_w: Annotated[float | None, RecordField("sum of the engine's GPUs", "W")] = None
+    gpu_sm_clock_mhz: Annotated[float | None, RecordField("of the slowest GPU", "MHz")] = None
+    gpu_memory_clock_mhz: Annotated[float | None, RecordField("of the slowest GPU", "MHz")] = None
+    gpu_temperature_c: Annotated[float | None, RecordField("of the hottest GPU", "°C")] = None
     gpu_throttle_reasons: Annotated[
         str | None,
-        RecordField(
-            "NVML's reasons for which the clocks of any of the engine's GPUs are held back, joined by commas; empty "
-            "if there are none"
-        ),
+        RecordField("NVML's reasons why any GPU's clocks are held back, joined by commas"),
     ] = None
     gpu_other_processes: Annotated[
         int | None,
-        RecordField("processes other than the engine's that computed on its GPUs; null if unknown", "processes"),
+        RecordField("processes on its GPUs other than the engine's", "processes"),
     ] = None
     other_cpu_percent: Annotated[
         float | None,
         RecordField(
-            "share of the processors that the run may use, taken since the previous sample by programs other than the "
-            "worker and its engines (other guests of a hypervisor too); null if the engine's processes are unknown",
+            "share of the run's processors that other programs (and guests of the hypervisor) took",
             "percent",
             since=14,
         ),
     ] = None
-    run_queue: Annotated[
-        int | None, RecordField("threads of the host that ran or waited for a processor", "threads", since=14)
-    ] = None
+    run_queue: Annotated[int | None, RecordField("threads of the host that ran or waited", "threads", since=14)] = None
     memory_pressure_percent: Annotated[
         float | None,
-        RecordField("share of the time in which some program of the host waited for memory", "percent", since=14),
+        RecordField("share of time in which a program waited for memory", "percent", since=14),
     ] = None
-    cpu_mhz: Annotated[
-        float | None, RecordField("mean clock of some of the processors that the run may use", "MHz", since=14)
-    ] = None
+    cpu_mhz: Annotated[float | None, RecordField("mean clock of some of the run's processors", "MHz", since=14)] = None
     cpu_throttled_percent: Annotated[
         float | None,
         RecordField(
-            "share of the periods of the container's processor quota in which it held the run back; null without one",
+            "share of the periods in which the container's quota held the run back",
             "percent",
             since=14,
         ),
@@ -269,43 +223,39 @@ class Circumstances(Frozen):
 
     hardware: Annotated[str, RecordField("the accelerator, or the processor if there is none")]
     host: Annotated[str, RecordField("name of the machine")]
-    cpu_count: Annotated[int, RecordField("number of processor cores of the machine")]
-    memory_bytes: Annotated[int, RecordField("memory of the machine")]
-    os: Annotated[str, RecordField("operating system")]
-    python_version: Annotated[str, RecordField("Python version of the measuring client")]
-    drafthouse_revision: Annotated[str | None, RecordField("revision of the Drafthouse that measured the run")]
+    cpu_count: Annotated[int, RecordField("of the machine")]
+    memory_bytes: Annotated[int, RecordField("of the machine")]
+    os: Annotated[str, RecordField("of the machine")]
+    python_version: Annotated[str, RecordField("of the client")]
+    drafthouse_revision: Annotated[str | None, RecordField("Drafthouse that measured the run")]
     engine: Annotated[str, RecordField("the engine that served")]
     engine_version: Annotated[str | None, RecordField("version that the engine itself reports")]
-    command: Annotated[tuple[str, ...], RecordField("command that started the engine, as JSON", column="command_json")]
+    command: Annotated[tuple[str, ...], RecordField("the engine's command", column="command_json")]
     environment: Annotated[
-        dict[str, str], RecordField("environment variables set for the engine, as JSON", column="environment_json")
+        dict[str, str], RecordField("the engine's environment variables", column="environment_json")
     ] = Field(default_factory=dict)
     effective_config: Annotated[
         dict[str, str],
-        RecordField("the engine's effective settings according to its log, as JSON", column="effective_config_json"),
+        RecordField("the engine's effective settings, by its log", column="effective_config_json"),
     ] = Field(default_factory=dict)
-    target_path: Annotated[str, RecordField("where the target was loaded from")]
-    target_digest: Annotated[str | None, RecordField("SHA-256 of the target's weights, if it is a folder")] = None
-    target_revision: Annotated[
-        str | None, RecordField("the hub's commit of the target, if it is a hub name and the cache records the commit")
-    ] = None
-    draft_path: Annotated[str | None, RecordField("where the draft model was loaded from")] = None
-    draft_digest: Annotated[str | None, RecordField("SHA-256 of the draft model's weights, if it is a folder")] = None
+    target_path: Annotated[str, RecordField("where it was loaded from")]
+    target_digest: Annotated[str | None, RecordField("SHA-256 of the weights, if it is a folder")] = None
+    target_revision: Annotated[str | None, RecordField("the hub's commit, if the cache records it")] = None
+    draft_path: Annotated[str | None, RecordField("where it was loaded from")] = None
+    draft_digest: Annotated[str | None, RecordField("SHA-256 of the weights, if it is a folder")] = None
     draft_revision: Annotated[
         str | None,
-        RecordField("the hub's commit of the draft model, if it is a hub name and the cache records the commit"),
+        RecordField("the hub's commit, if the cache records it"),
     ] = None
-    driver_version: Annotated[str | None, RecordField("version of the NVIDIA driver")] = None
+    driver_version: Annotated[str | None, RecordField("of the NVIDIA driver")] = None
     gpus: tuple[str, ...] = ()  # those the engine used, each `name (uuid)`
-    gpus_found_by: Annotated[str | None, RecordField("how the engine's GPUs were determined")] = None
+    gpus_found_by: Annotated[str | None, RecordField("how they were identified")] = None
     settings: dict[str, JsonValue] = Field(default_factory=dict)  # of the worker, without addresses and secrets
-    slot: Annotated[
-        int | None, RecordField("the slot of that machine, from 1; null if one worker had the whole machine")
-    ] = None
+    slot: Annotated[int | None, RecordField("slot of the machine, from 1; null without slots")] = None
     clock_behind_s: Annotated[
         float | None,
         RecordField(
-            "the app database's time minus the machine's when the job was claimed; already added to started_at",
+            "the app database's time minus the machine's; already added to started_at",
             "s",
             since=15,
         ),
@@ -313,7 +263,7 @@ class Circumstances(Frozen):
     start_s: Annotated[
         float | None,
         RecordField(
-            "seconds from the start of the engine to the first answered request; its share if engines started together",
+            "from the engine's start to its first answer; its share of a common start",
             column="engine_start_s",
         ),
     ] = None
@@ -322,15 +272,13 @@ class Circumstances(Frozen):
 class ClientHealth(Frozen):
     """Whether the measuring client kept up with the load."""
 
-    loop_lag_p99_ms: Annotated[float, RecordField("99th percentile of the lag of the client's event loop")]
-    loop_lag_max_ms: Annotated[float, RecordField("worst lag of the client's event loop")]
+    loop_lag_p99_ms: Annotated[float, RecordField("lag of the client's event loop")]
+    loop_lag_max_ms: Annotated[float, RecordField("lag of the client's event loop")]
     late_send_max_ms: Annotated[
         float | None,
-        RecordField("largest delay between intended and actual sending, without requests that waited for a free slot"),
+        RecordField("latest send, without waits for a free stream"),
     ]
-    cpu_s: Annotated[
-        float, RecordField("processor time used by the measuring client, in seconds", column="client_cpu_s")
-    ]
+    cpu_s: Annotated[float, RecordField("processor time of the client", column="client_cpu_s")]
 
 
 class IdleEngine(Frozen):
@@ -364,15 +312,11 @@ class RunWindow(Frozen):
 class Identity(Frozen):
     """Digests of what was measured (lab.study.cell_ids): equal in runs of any study that measured the same."""
 
-    cell_id: Annotated[
-        str, RecordField("SHA-256 of what was measured: equal in runs of any study that measured the same")
-    ]
+    cell_id: Annotated[str, RecordField("SHA-256 of what was measured, equal across studies")]
     arm_id: Annotated[str, RecordField("SHA-256 of the arm without its name")]
-    workload_id: Annotated[str, RecordField("SHA-256 of the workload, its dataset and its seed")]
+    workload_id: Annotated[str, RecordField("SHA-256 of workload, dataset and seed")]
     load_id: Annotated[str, RecordField("SHA-256 of the load without its name")]
-    dataset_digest: Annotated[
-        str | None, RecordField("SHA-256 of the dataset's file; null if the dataset is not a file")
-    ] = None
+    dataset_digest: Annotated[str | None, RecordField("SHA-256 of the dataset's file, if it is one")] = None
 
 
 class RunRecord(Frozen):
@@ -382,85 +326,66 @@ class RunRecord(Frozen):
     """
 
     format_version: Annotated[int, RecordField("version of the bundle format")] = BUNDLE_FORMAT_VERSION
-    run_id: Annotated[str, RecordField("identifies the run: one execution of a cell")]
+    run_id: Annotated[str, RecordField("one execution of a cell")]
     cell_key: Annotated[
         str,
-        RecordField(
-            "identifies the cell (arm, workload, load, repeat) within its job; all attempts at a cell share it"
-        ),
+        RecordField("the cell (arm, workload, load, repeat) in its job; all attempts share it"),
     ]
     job_id: Annotated[str, RecordField("the job that ran it")]
     study_id: Annotated[str, RecordField("SHA-256 of the study's content")]
     study_name: Annotated[str, RecordField("the study's name")]
     target: Annotated[str, RecordField("the model that was served")]
     arm: Arm
-    is_baseline: Annotated[bool, RecordField("whether the other arms of the job are compared with this one")]
+    is_baseline: Annotated[bool, RecordField("whether it is the job's baseline")]
     workload: Workload
     load: Load
     sampling: Sampling
-    slo: Annotated[Slo, RecordField("the SLO: bounds that a good request meets, as JSON", column="slo_json")]
+    slo: Annotated[Slo, RecordField("the SLO", column="slo_json")]
     endpoint: Annotated[Literal["completions", "chat"], RecordField("completions or chat")]
     trial: Trial | None = None  # of a search for a capacity; None for an ordinary run
     repeat: Annotated[int, RecordField("number of the repeat, from 0")]
-    order: Annotated[
-        str | None, RecordField("interleaved (A B B A), fewest_launches, or side_by_side", column="arm_order")
-    ] = None
-    until_decided: Annotated[
-        bool, RecordField("whether the study looked at its verdicts after every repeat, to stop when they are decided")
-    ] = False
-    launch_index: Annotated[int, RecordField("number of the engine start within the job, from 0")]
+    order: Annotated[str | None, RecordField("interleaved, fewest_launches or side_by_side", column="arm_order")] = None
+    until_decided: Annotated[bool, RecordField("whether the study ran until decided")] = False
+    launch_index: Annotated[int, RecordField("engine start within the job, from 0")]
     taken_over_from: Annotated[
         str | None,
-        RecordField(
-            "the launch, as job_id/launch_index, that had started its engines for an earlier study; null: its own",
-            since=16,
-        ),
+        RecordField("the launch (job_id/launch_index) of an earlier study that had started its engines", since=16),
     ] = None
-    attempt: Annotated[int, RecordField("number of earlier attempts at this cell")]
+    attempt: Annotated[int, RecordField("earlier attempts at this cell")]
     lease: Annotated[
         int | None,
-        RecordField("number of the lease under which it was measured: how often its job was claimed", since=15),
+        RecordField("the lease it was measured under: how often the job had been claimed", since=15),
     ] = None
     status: Annotated[Literal["completed", "failed"], RecordField("completed or failed")]
     error: Annotated[str | None, RecordField("why it failed")] = None
-    ended_early: Annotated[
-        str | None, RecordField("why a trial was ended before its last answer, which is no failure")
-    ] = None
+    ended_early: Annotated[str | None, RecordField("why a trial ended early, which is no failure")] = None
     started_at: str  # when the measured window began: UTC, ISO 8601
-    duration_s: Annotated[
-        float | None, RecordField("length of the measured window on the client's clock, in seconds", column="window_s")
-    ] = None
+    duration_s: Annotated[float | None, RecordField("length of the measured window", column="window_s")] = None
     windows: Annotated[
         tuple[RunWindow, ...] | None,
         RecordField(
-            "the windows of a run that was measured in rounds, as JSON; null if it had one window. Everything that is "
-            "counted by time leaves out the time between them",
+            "the windows of a run in rounds; null if it had one",
             since=15,
             column="windows_json",
         ),
     ] = None
-    warmup_requests: Annotated[
-        int, RecordField("warm-up requests answered before the window; excluded from every metric")
-    ] = 0
+    warmup_requests: Annotated[int, RecordField("warm-up requests answered; in no metric")] = 0
     warmup_s: Annotated[
         float | None,
-        RecordField(
-            "duration of the warm-up, in seconds; runs in rounds under one load share one of all their workloads"
-        ),
+        RecordField("duration of the warm-up, which runs in rounds share"),
     ] = None
     idle_before_s: Annotated[
         float | None,
-        RecordField("seconds between the end of the previous run of the same engine start and this warm-up"),
+        RecordField("since the previous run on this engine start"),
     ] = None
     counters_before: Annotated[
         ServerCounters | None,
-        RecordField("the server's counters before the window, as JSON", column="counters_before_json"),
+        RecordField("the server's counters before the window", column="counters_before_json"),
     ] = None
     counters_after: Annotated[
         ServerCounters | None,
         RecordField(
-            "the server's counters after the window, as JSON; of several windows those before the first, and what they "
-            "grew by in each",
+            "the server's counters after the window; of several windows with their growth in each",
             column="counters_after_json",
         ),
     ] = None
@@ -469,14 +394,8 @@ class RunRecord(Frozen):
     client: ClientHealth | None = None
     idle_engines: tuple[IdleEngine, ...] = ()
     beside: tuple[WorkBeside, ...] | None = None  # longest first
-    log_begin_bytes: Annotated[
-        int | None, RecordField("where in the bundle's engine.log the measured window began")
-    ] = None
-    log_end_bytes: Annotated[int | None, RecordField("where in the bundle's engine.log the measured window ended")] = (
-        None
-    )
-    prompts_seed: Annotated[
-        int | None, RecordField("the study's seed, which determines the prompts, their order and their arrival times")
-    ] = None
+    log_begin_bytes: Annotated[int | None, RecordField("where in the bundle's engine.log the window began")] = None
+    log_end_bytes: Annotated[int | None, RecordField("where in the bundle's engine.log the window ended")] = None
+    prompts_seed: Annotated[int | None, RecordField("the study's seed: of prompts, order and arrival times")] = None
     identity: Identity | None = None
     circumstances: Circumstances

@@ -48,7 +48,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Prospect:
-    """What a study of a size probably decides, and its estimated time."""
+    """How much a study of a given size probably decides, and its estimated time."""
 
     size: Size
     decided: float  # cells, on average

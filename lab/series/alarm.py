@@ -37,7 +37,7 @@ _MOST_OWN = 0.75
 
 @dataclass(frozen=True)
 class Measure:
-    """What is watched: a column of the view nights, the margin as a share, and the least noise that is believed."""
+    """A watched measure: a column of the view nights, its margin as a share, and the least noise assumed."""
 
     name: str
     label: str

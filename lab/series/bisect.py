@@ -52,7 +52,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Step:
-    """The place of the version to be measured next, and why."""
+    """The index of the version to measure next, and why."""
 
     version: int
     why: str
@@ -60,7 +60,7 @@ class Step:
 
 @dataclass(frozen=True)
 class End:
-    """What the bisect came to. `first_bad` is None if that cannot be told; `wrong` is the chance that it is another."""
+    """The result of a bisect. `first_bad` is None if inconclusive; `wrong` is the chance that it is another version."""
 
     sentence: str
     first_bad: str | None = None

@@ -1,4 +1,4 @@
-"""Whether a study is worse than a series, as a gate of CI asks."""
+"""The gate for CI: whether a study is worse than a series."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def settings_of(at: Standing, draft: str | None) -> list[Setting]:
 def deployed_draft(space: Space, standing_at: Mapping[int, Standing]) -> str | None:
     """Return the draft whose best k at each load (or no speculation) is fastest on average over loads.
 
-    An engine loads one draft, and its schedule is of that draft. None if no speculation is best everywhere.
+    An engine loads one draft, and its schedule applies to that draft. None if no speculation is best everywhere.
     """
     worth = {
         draft: math.fsum(at.gain(at.chosen(settings_of(at, draft))) for at in standing_at.values())

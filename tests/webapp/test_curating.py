@@ -44,7 +44,7 @@ def test_deleting_names_what_depends_on_it_and_a_click_restores_it(open_page: Op
     database.dispose()
     app = with_menu(open_page("jobs", job=job_id), job_id)
     assert "Needed by:\n- 1 pin on the dashboard Weekly" in words(app)
-    app = click(app, "Delete nevertheless")
+    app = click(app, "Delete anyway")
     assert f"mine ({job_id}) is deleted." in words(app)
     ingest_all(settings)
     assert "was deleted by" in words(open_page("results", job=job_id))

@@ -44,8 +44,8 @@ APP = sa.MetaData(
 studies = sa.Table(
     "studies",
     APP,
-    sa.Column("study_id", sa.Text, primary_key=True, doc="SHA-256 of the study's content: equal studies share it"),
-    sa.Column("name", sa.Text, nullable=False, doc="the name its author gave it"),
+    sa.Column("study_id", sa.Text, primary_key=True, doc="SHA-256 of the study's content"),
+    sa.Column("name", sa.Text, nullable=False, doc="its first name"),
     sa.Column("toml", sa.Text, nullable=False, doc="the study as TOML"),
     sa.Column("json", sa.Text, nullable=False, doc="the study as JSON"),
     sa.Column("created_at", UtcDateTime, nullable=False, doc="when it was first submitted"),
@@ -60,19 +60,19 @@ jobs = sa.Table(
     sa.Column("study_json", sa.Text, nullable=False),
     sa.Column("state", sa.Text, nullable=False, doc="queued, running, done, failed or cancelled"),
     sa.Column("priority", sa.Integer, nullable=False, server_default="0", doc="jobs of higher priority run first"),
-    sa.Column("submitted_at", UtcDateTime, nullable=False, doc="when a user submitted it"),
+    sa.Column("submitted_at", UtcDateTime, nullable=False, doc="when it was submitted"),
     sa.Column("started_at", UtcDateTime, doc="when a worker first claimed it"),
     sa.Column("finished_at", UtcDateTime, doc="when it was done, failed or cancelled"),
     sa.Column("worker", sa.Text, doc="the worker that runs or ran it"),
     sa.Column("lease_expires_at", sa.Double),  # seconds since 1970 UTC
-    sa.Column("tries", sa.Integer, nullable=False, server_default="0", doc="how often a user has retried it"),
+    sa.Column("tries", sa.Integer, nullable=False, server_default="0", doc="how often it was retried"),
     sa.Column("progress_json", sa.Text),
     sa.Column("error", sa.Text, doc="why it failed"),
     sa.Column("cancel_requested", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column(
         "hardware",
         sa.Text,
-        doc="in lower case: only workers whose hardware's name contains it may run the job; null: any worker",
+        doc="only workers whose hardware contains it, in lower case, may run it",
     ),
     sa.Column("reuse_from_try", sa.Integer, nullable=False, server_default="0"),  # runs of earlier tries do not count
     sa.Column("submitted_by", sa.Text),  # its owner; null: nobody that is known
@@ -166,15 +166,15 @@ hosts = sa.Table(
 curated_studies = sa.Table(
     "curated_studies",
     APP,
-    sa.Column("job_id", sa.Text, primary_key=True, doc="the study, own or imported, by its job"),
-    sa.Column("name", sa.Text, doc="the name that it was given later; null: it has its first one"),
-    sa.Column("note", sa.Text, nullable=False, server_default=sa.text("''"), doc="what people noted about it"),
-    sa.Column("tags", sa.Text, nullable=False, server_default=sa.text("''"), doc="its tags, separated by commas"),
-    sa.Column("hidden_at", UtcDateTime, doc="since when lists leave it out; null if they do not"),
-    sa.Column("deleted_at", UtcDateTime, doc="when it was deleted; the views of results do not have it since"),
+    sa.Column("job_id", sa.Text, primary_key=True, doc="the study's job"),
+    sa.Column("name", sa.Text, doc="its later name, if any"),
+    sa.Column("note", sa.Text, nullable=False, server_default=sa.text("''"), doc="its note"),
+    sa.Column("tags", sa.Text, nullable=False, server_default=sa.text("''"), doc="separated by commas"),
+    sa.Column("hidden_at", UtcDateTime, doc="since when lists leave it out"),
+    sa.Column("deleted_at", UtcDateTime, doc="when it left the views of results"),
     sa.Column("deleted_by", sa.Text),  # everybody reads the warehouse, and only administrators who did what
     sa.Column("called", sa.Text, doc="its name when it was deleted"),
-    sa.Column("purged_at", UtcDateTime, doc="when its bundles were removed; until then it can be restored"),
+    sa.Column("purged_at", UtcDateTime, doc="when its bundles were removed for good"),
     sa.Column("owner", sa.Text),  # who imported it first; null: nobody that is known, or it was measured here
 )
 
@@ -199,27 +199,23 @@ prices = sa.Table(
         "price_id",
         sa.Integer,
         primary_key=True,
-        doc="numbers the entries; of two for the same hardware and day the higher one is in force",
+        doc="of two for one hardware and day the higher is in force",
     ),
-    sa.Column(
-        "hardware", sa.Text, nullable=False, doc="the hardware it is for: part of the hardware's name, in any case"
-    ),
+    sa.Column("hardware", sa.Text, nullable=False, doc="part of the hardware's name, in any case"),
     sa.Column("valid_from", sa.Date, nullable=False, doc="the first day it is in force"),
-    sa.Column("currency", sa.Text, nullable=False, doc="currency of all amounts in the row, as its three-letter code"),
+    sa.Column("currency", sa.Text, nullable=False, doc="three letters"),
     sa.Column("source", sa.Text, nullable=False, doc="where the price comes from"),
-    sa.Column("rented_per_hour", sa.Double, doc="rent of an hour; null if the hardware was bought"),
+    sa.Column("rented_per_hour", sa.Double, doc="rent; null if bought"),
     sa.Column(
         "purchase_price",
         sa.Double,
-        doc="an hour costs purchase_price / (lifetime_years * 8766 * utilisation); null if the hardware is rented",
+        doc="an hour costs purchase_price / (lifetime_years * 8766 * utilisation); null if rented",
     ),
-    sa.Column("lifetime_years", sa.Double, doc="how long bought hardware is used"),
-    sa.Column("utilisation", sa.Double, doc="share of that time in which it works, 0 to 1"),
-    sa.Column(
-        "electricity_per_kwh", sa.Double, doc="price of electricity; null if it is included in the price or unknown"
-    ),
-    sa.Column("added_at", UtcDateTime, nullable=False, doc="when it was added to the price book"),
-    sa.Column("withdrawn_at", UtcDateTime, doc="when it was withdrawn as a mistake; null if it is in force"),
+    sa.Column("lifetime_years", sa.Double, doc="of bought hardware"),
+    sa.Column("utilisation", sa.Double, doc="share of that time in use"),
+    sa.Column("electricity_per_kwh", sa.Double, doc="null if included or unknown"),
+    sa.Column("added_at", UtcDateTime, nullable=False, doc="when it was added"),
+    sa.Column("withdrawn_at", UtcDateTime, doc="when it was withdrawn as a mistake"),
 )
 
 saved_views = sa.Table(
@@ -364,52 +360,46 @@ audit = sa.Table(
 series = sa.Table(
     "series",
     APP,
-    sa.Column("series", sa.Text, primary_key=True, doc="name of the series"),
-    sa.Column("study", sa.Text, nullable=False, doc="name of the study that is measured"),
-    sa.Column(
-        "schedule", sa.Text, nullable=False, doc="when it is due, such as day at 02:00; imported: by no schedule"
-    ),
-    sa.Column("zone", sa.Text, nullable=False, doc="time zone of the schedule"),
-    sa.Column(
-        "engine", sa.Text, doc="such as vllm@newest: the engine that is chosen anew each night; null: the study's"
-    ),
-    sa.Column("priority", sa.Integer, nullable=False, doc="priority of its jobs"),
+    sa.Column("series", sa.Text, primary_key=True, doc="its name"),
+    sa.Column("study", sa.Text, nullable=False, doc="the measured study"),
+    sa.Column("schedule", sa.Text, nullable=False, doc="such as day at 02:00; imported: none"),
+    sa.Column("zone", sa.Text, nullable=False, doc="of the schedule"),
+    sa.Column("engine", sa.Text, doc="such as vllm@newest; null: the study's"),
+    sa.Column("priority", sa.Integer, nullable=False, doc="of its jobs"),
     sa.Column("added_at", UtcDateTime, nullable=False, doc="when it was added"),
-    sa.Column("paused_at", UtcDateTime, doc="since when nothing is due; null if it is not paused"),
-    sa.Column("removed_at", UtcDateTime, doc="when it was removed; its nights stay"),
-    sa.Column("silenced_until", UtcDateTime, doc="alarms raised before this moment are sent nowhere"),
+    sa.Column("paused_at", UtcDateTime, doc="since when nothing is due"),
+    sa.Column("removed_at", UtcDateTime, doc="when it was removed"),
+    sa.Column("silenced_until", UtcDateTime, doc="alarms until then are sent nowhere"),
     sa.Column("due_since", UtcDateTime, nullable=False),  # when it was added or resumed: nothing was due before
     sa.Column("study_json", sa.Text, nullable=False),
     sa.Column("owner", sa.Text, nullable=False),
-    sa.Column("arm", sa.Text, doc="the only arm that is watched; null: each that is compared with the baseline"),
+    sa.Column("arm", sa.Text, doc="the only arm watched; null: each"),
 )
 
 nights = sa.Table(
     "nights",
     APP,
-    sa.Column("night_id", sa.Text, primary_key=True, doc="the series and when it was due; of a re-measurement and #n"),
+    sa.Column("night_id", sa.Text, primary_key=True, doc="series and due time; #n for a re-measurement"),
     sa.Column("series", sa.Text, sa.ForeignKey("series.series"), nullable=False, doc="the series"),
     sa.Column("due_at", UtcDateTime, nullable=False, doc="when it was due"),
-    sa.Column("again_of", sa.Text, doc="the night that this is a re-measurement of; null of a night itself"),
+    sa.Column("again_of", sa.Text, doc="the night that it re-measures"),
     sa.Column("state", sa.Text, nullable=False, doc="queued, measured, failed, invalid, skipped or missed"),
     sa.Column("job_id", sa.Text, doc="its job; null if none was queued"),
     sa.Column("note", sa.Text, doc="why there is no value"),
-    sa.Column("speedup", sa.Double, doc="geometric mean over the cells of the arm's ratio to the baseline's tokens/s"),
-    sa.Column("low", sa.Double, doc="lower bound of its 95 % interval, of this night alone"),
-    sa.Column("high", sa.Double, doc="upper bound of its 95 % interval"),
-    sa.Column("acceptance_length", sa.Double, doc="1 + accepted tokens / rounds, of all valid runs of the arm"),
-    sa.Column("arm_tok_per_s", sa.Double, doc="geometric mean over the cells of the arm's output tokens/s"),
-    sa.Column("baseline_tok_per_s", sa.Double, doc="the same of the baseline"),
+    sa.Column("speedup", sa.Double, doc="geometric mean over the cells of the ratio to the baseline's tokens/s"),
+    sa.Column("low", sa.Double, doc="bound of its 95 % interval"),
+    sa.Column("high", sa.Double, doc="bound of its 95 % interval"),
+    sa.Column("acceptance_length", sa.Double, doc="of all valid runs of the arm"),
+    sa.Column("arm_tok_per_s", sa.Double, doc="geometric mean over the cells"),
+    sa.Column("baseline_tok_per_s", sa.Double, doc="geometric mean over the cells"),
     sa.Column("hardware", sa.Text, doc="the hardware"),
     sa.Column("engine_version", sa.Text, doc="engine and version of the arm"),
-    sa.Column(
-        "speedup_finding", sa.Text, doc="learning, usual, suspicious, outlier, fall or rise, by the nights before"
-    ),
-    sa.Column("predicted_low", sa.Double, doc="the nights before predict a speed-up above this in 95 of 100 nights"),
-    sa.Column("predicted_high", sa.Double, doc="and below this"),
-    sa.Column("acceptance_finding", sa.Text, doc="as speedup_finding, of the acceptance length"),
-    sa.Column("arm", sa.Text, doc="the arm that is compared with the baseline: a night has a row for each"),
-    sa.Column("label", sa.Text, doc="what the imported runs were labelled with as commit"),
+    sa.Column("speedup_finding", sa.Text, doc="learning, usual, suspicious, outlier, fall or rise"),
+    sa.Column("predicted_low", sa.Double, doc="95 % range of the speed-up by the nights before"),
+    sa.Column("predicted_high", sa.Double, doc="95 % range of the speed-up by the nights before"),
+    sa.Column("acceptance_finding", sa.Text, doc="as speedup_finding"),
+    sa.Column("arm", sa.Text, doc="a night has a row for each"),
+    sa.Column("label", sa.Text, doc="the label commit of imported runs"),
     sa.Index("ix_nights_series_due_at", "series", "due_at"),
 )
 

@@ -30,12 +30,12 @@ from lab.quality.scores import scores
 from warehouse.schema.column import Column, column, recorded, rows
 
 #: The columns that are computed, all but the first of them latencies in ms.
-_IS_COMPLETED = column("is_completed", "bool", "whether it ended without an error")
+_IS_COMPLETED = column("is_completed", "bool", "whether it ended without error")
 _COMPUTED: dict[str, tuple[str, Callable[[RequestTable], Floats]]] = {
-    "send_delay_ms": ("sent_s - intended_send_s, in ms", latency.send_delay_ms),
+    "send_delay_ms": ("sent_s - intended_send_s", latency.send_delay_ms),
     "ttft_ms": (f"{LATENCIES['ttft'].formula}, in ms", latency.ttft_ms),
     "ttft_from_intended_ms": (
-        "first_token_s - intended_send_s, in ms: includes the wait in the client",
+        "first_token_s - intended_send_s: with the wait in the client",
         latency.ttft_from_intended_ms,
     ),
     "tpot_ms": (f"{LATENCIES['tpot'].formula}, in ms", latency.tpot_ms),
@@ -44,14 +44,14 @@ _COMPUTED: dict[str, tuple[str, Callable[[RequestTable], Floats]]] = {
 _CONTEXT = column(
     "context_tokens",
     "int?",
-    "length of the context in steps: the smallest power of two, from 256 on, that prompt_tokens does not exceed",
+    "prompt_tokens, rounded up to a power of two from 256 on",
 )
-_SCORE = column("score", "double?", "score of the answer, 0 to 1, by the run's `score`; null if it has none")
+_SCORE = column("score", "double?", "the answer's score, 0 to 1")
 _LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms")
-_PROMPTS_ID = column("prompts_id", "text", "SHA-256 of the list of prompt_ids, one per line")
+_PROMPTS_ID = column("prompts_id", "text", "SHA-256 of the prompt_ids, one per line")
 PROMPT_LIST_COLUMNS = (
     _PROMPTS_ID,
-    column("prompt_ids", "texts", "the prompts that were answered completely, in the order of sending"),
+    column("prompt_ids", "texts", "completed prompts, in the order of sending"),
 )
 PROMPT_LATENCY_COLUMNS = (
     _PROMPTS_ID,
@@ -59,7 +59,7 @@ PROMPT_LATENCY_COLUMNS = (
         column(
             name,
             "doubles",
-            f"{name} of each of prompt_ids: the mean if a prompt was sent several times, null if unknown",
+            "of each of prompt_ids: the mean if it was sent several times",
         )
         for name in _LATENCIES
     ),

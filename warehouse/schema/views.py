@@ -25,7 +25,7 @@ _NOT_IN_RESULTS = {"arm_json", "slo_json", "counters_before_json", "counters_aft
 _NOT_IN_RESULTS |= {"environment_json", "effective_config_json", "format_version", "settings_json"}
 _NOT_IN_RESULTS |= {"workload_json", "load_json", "log_begin_bytes", "log_end_bytes", "windows_json"}
 
-_REVISION = "One row: the revision of the warehouse's tables, for Drafthouse itself"
+_REVISION = "For Drafthouse itself"
 
 
 #: Of a row with a job_id: its study is not deleted.
@@ -56,20 +56,19 @@ _CLOSED_LOOP = """CASE WHEN r.request_rate_rps IS NOT NULL OR coalesce(r.arrival
 _COMPUTED = (
     (
         "string_split(nullif(c.tags, ''), ',')",
-        column("tags", "texts?", "the tags of its study; null without tags"),
+        column("tags", "texts?", "of its study"),
     ),
     ("c.hidden_at IS NOT NULL", column("is_hidden", "bool?", "whether lists leave its study out")),
     (
         "coalesce(workload, '')",
-        column("workload_label", "text", "workload, or nothing for an imported run of which no workload is known"),
+        column("workload_label", "text", "workload, or empty if unknown"),
     ),
     (
         _CLOSED_LOOP,
         column(
             "closed_loop",
             "bool?",
-            "whether the next request is sent when one ends, because no arrival rate was set; null for published runs, "
-            "and for imported ones of which neither a rate nor a concurrency is known",
+            "whether a request follows the end of another, because there is no rate",
         ),
     ),
 )
@@ -77,8 +76,8 @@ _COMPUTED = (
 _RENAMED = "study_name"
 RESULTS = View(
     "results",
-    "One row per run, whatever its origin: what was run, on what, and its numbers; null means unknown, never zero. "
-    "Without the runs of deleted studies, and with the names that studies were given later",
+    "One row per run: what was run, on what, and its numbers. Without deleted studies, and with the studies' later "
+    "names",
     (
         *(
             (f"coalesce(c.name, {expression})" if shown.name == _RENAMED else expression, shown)
@@ -96,8 +95,7 @@ RESULTS = View(
 #: The rule for which runs count, for every reader that compares, averages or pools runs.
 VALID_LATEST_RUNS = View(
     "valid_latest_runs",
-    "One row per cell, whatever its origin: the last of its attempts that completed and that no check found invalid. "
-    "Trials of a search for a capacity are left out. The columns are those of results",
+    "One row per cell: its last attempt that completed and is not invalid, without trials of capacity searches",
     _of("results", (column for _, column in RESULTS.columns)),
     "FROM results WHERE status = 'completed' AND is_valid IS NOT false AND search IS NULL\n"
     "QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1",
@@ -109,7 +107,7 @@ _IN_REQUESTS = (
 )
 REQUEST_RECORDS = View(
     "request_records",
-    "One row per request, as measured, with its own latencies. The view requests adds columns of its run",
+    "One row per request, as measured. The view requests adds columns of its run",
     tuple(
         (f"{stored}::DOUBLE[]" if shown.name == IN_MICROSECONDS else stored, shown)
         for stored, shown in _of("q", (RUN_ID, *REQUEST_COLUMNS, RUN_STARTED_AT))
@@ -118,7 +116,7 @@ REQUEST_RECORDS = View(
 )
 REQUESTS = View(
     "requests",
-    "One row per request: when it was sent and answered, its latencies, and the run it belongs to",
+    "One row per request: its times and latencies, and its run",
     (*_of("r", (_RUN[name] for name in _IN_REQUESTS)), *_of("q", REQUEST_COLUMNS)),
     f"FROM request_records AS q JOIN runs AS r USING (run_id) WHERE r.{NOT_DELETED}",
 )
@@ -176,8 +174,8 @@ def judgings(of_job: str = "") -> str:
 _JUDGED = {column.name: column for column in (*JUDGED_ARM_COLUMNS, *JUDGED_METRIC_COLUMNS, *JUDGEMENT_COLUMNS)}
 COMPARISONS = View(
     "comparisons",
-    "One row per arm, cell, metric and reading: the verdicts as they were stored when their study ended, and those of "
-    "studies that were judged again. Pages and the command show those with is_default",
+    "One row per arm, cell, metric and reading: stored verdicts, and later judgements. Pages and the command show "
+    "those with is_default",
     (
         ("coalesce(c.name, j.study)", _JUDGED["study"]),
         *_of("a", (_JUDGED["arm"],)),
@@ -188,11 +186,11 @@ COMPARISONS = View(
         *_of("j", (_JUDGED["as_of"],)),
         (
             "j.is_default",
-            column("is_default", "bool", "whether it is the study's verdict, and not one that was asked for later"),
+            column("is_default", "bool", "whether it is the study's verdict, not a later judgement"),
         ),
         (
             "j.changed_because",
-            column("changed_because", "text?", "what became of its runs since, so that it may be another one today"),
+            column("changed_because", "text?", "what changed since, if the verdict may differ today"),
         ),
         *_of("a", (_JUDGED["basis"],)),
         *_of("m", (_JUDGED["history_jobs"],)),
@@ -215,23 +213,23 @@ def _surest(name: str) -> tuple[str, Column]:
     return f"first(if(c.verdict = 'faster', c.{name}, NULL) ORDER BY {_SUREST})", _SHOWN[name].or_null()
 
 
-def _counted(name: str, verdict: str, words: str) -> tuple[str, Column]:
+def _counted(name: str, verdict: str) -> tuple[str, Column]:
     counted = f"count(*) FILTER (c.scope = 'cell' AND c.reading = 'usual' AND c.verdict = '{verdict}')"
-    return counted, column(name, "bigint", f"comparisons in which an arm is {words}, by the usual reading")
+    return counted, column(name, "bigint", "number of such comparisons, by the usual reading")
 
 
 #: The first line of a metric on pages and in the command, as columns.
 ANSWERS = View(
     "answers",
-    "One row per study, metric and judgement: the comparison with the surest gain, by the strict reading if there is "
-    "one, or else over all cells, which is the metric's line on Results; and how all comparisons came out",
+    "One row per study, metric and judgement: its line on Results (the comparison with the surest gain, strict if "
+    "possible, else over all cells), and how all comparisons came out",
     (
         *(("c." + name, _SHOWN[name]) for name in ("study", "metric", "unit", "baseline")),
         *map(_surest, ("arm", "workload", "load", "concurrency", "ratio", "low", "high", "reading")),
-        _counted("better", "faster", "better"),
-        _counted("worse", "slower", "worse"),
-        _counted("no_difference", "no difference", "no different"),
-        _counted("inconclusive", "inconclusive", "neither for certain"),
+        _counted("better", "faster"),
+        _counted("worse", "slower"),
+        _counted("no_difference", "no difference"),
+        _counted("inconclusive", "inconclusive"),
         *(("c." + name, _SHOWN[name]) for name in ("as_of", "is_default", "changed_because", "job_id", "judgement_id")),
     ),
     "FROM comparisons AS c WHERE (c.scope = 'cell' OR c.reading = 'usual') AND c.verdict <> 'control' GROUP BY ALL",

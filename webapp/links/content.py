@@ -151,7 +151,7 @@ def _numbers(run: pd.Series) -> Figure:
 
 
 def _sheets(draw: Draw, subject: str) -> list[Sheet]:
-    """Draw the figures in both modes, without links to other pages. `subject`: what their numbers are of."""
+    """Draw the figures in both modes, without links to other pages. `subject`: the provenance of their numbers."""
     as_of = published_data.published_at()
     return [
         Sheet(About(light.title, light.note, SOURCE, as_of, "", subject), "", "", light, dark, light.is_wide)

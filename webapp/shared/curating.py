@@ -101,7 +101,7 @@ def _show_deleting(job_id: str, called: str) -> None:
         st.markdown("Needed by:\n" + "\n".join(f"- {literal(each)}" for each in depends))
     kept = count(curation.KEPT_FOR.days, "day")
     st.caption(f"Deleting takes its results out of every page and table. It can be restored for at least {kept}.")
-    label = "Delete nevertheless" if depends else "Delete the study"
+    label = "Delete anyway" if depends else "Delete the study"
     st.button(label, icon=":material/delete:", key=f"delete-{job_id}", on_click=_delete, args=(job_id, called))
 
 

@@ -1,4 +1,4 @@
-"""What the numbers of a view are of: target, hardware, engine, study and date, for whatever leaves the lab."""
+"""The provenance of a view's numbers: target, hardware, engine, study and date, for whatever leaves the lab."""
 
 from __future__ import annotations
 

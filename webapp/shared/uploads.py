@@ -1,4 +1,4 @@
-"""File uploaders that are emptied once a file was checked, so that it is not sent again with the next one."""
+"""File uploaders that drop a file after its check, so that it is not sent again with the next one."""
 
 from __future__ import annotations
 

@@ -18,12 +18,10 @@ from lab.published.golden import GoldenLength, golden_text
 from warehouse.queries import matrix as queries
 from warehouse.queries.acceptance import ArmAcceptance, History, histories, study_acceptance
 
-Matrix = Annotated[
-    bool, typer.Option("--matrix", help="Only the acceptance length of each arm by category, with intervals.")
-]
+Matrix = Annotated[bool, typer.Option("--matrix", help="Only acceptance lengths by arm and category, with intervals.")]
 Beside = Annotated[
     list[str] | None,
-    typer.Option("--beside", metavar="STUDY", help="With --matrix: also the arms of this study, whatever its target."),
+    typer.Option("--beside", metavar="STUDY", help="With --matrix: also this study's arms, of any target."),
 ]
 Golden = Annotated[
     bool, typer.Option("--golden", help="Print the lengths in the form of InferenceX's golden files (YAML).")

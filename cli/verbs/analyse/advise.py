@@ -30,15 +30,14 @@ from warehouse.queries.comparing.tunings import answered
 
 DraftCost = Annotated[
     float | None,
-    typer.Option(help="Time of a draft step divided by that of a target step; by default estimated from the runs."),
+    typer.Option(help="Time of a draft step over that of a target step; default: estimated."),
 ]
 
 
 def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = False) -> None:
     """Recommend for each workload and load whether to enable speculation, and why.
 
-    It begins with the study's answer: what to enable where, how sure that is, and what is inconclusive. Below the
-    recommendations each run stands beside what theory predicts for it.
+    It begins with the study's answer, and ends with what theory predicts for each run.
     """
     if draft_cost is not None and not draft_cost >= 0:
         raise UserError(f"--draft-cost {draft_cost} is below 0: it is the time of a draft step over a target step")

@@ -54,9 +54,7 @@ Metric = Annotated[
     str,
     typer.Option(help=f"{', '.join(SHORT_NAMES)}, or any column of `results` for which higher or lower is better."),
 ]
-AsTable = Annotated[
-    bool, typer.Option("--table", help="Print a table of ratios per arm, with geometric means and the whole sweep.")
-]
+AsTable = Annotated[bool, typer.Option("--table", help="Print a table of ratios per arm, with geometric means.")]
 Side = Annotated[str, typer.Option(help="With --table: workload, dataset, category, load or concurrency.")]
 By = Annotated[
     Literal["turn", "context"] | None,
@@ -67,39 +65,31 @@ By = Annotated[
 ]
 Strict = Annotated[
     bool,
-    typer.Option(
-        "--strict", help="No false call in the whole table (Holm), not at most 5 % of its calls (Benjamini-Hochberg)."
-    ),
+    typer.Option("--strict", help="No false call in the whole table (Holm)."),
 ]
 Limit = Annotated[
     str | None,
-    typer.Option(
-        help="For CI, a share like 5%: exit 1 if an arm is certainly slower by more, 3 if inconclusive. Is strict."
-    ),
+    typer.Option(help="For CI, like 5%: exit 1 if an arm is certainly slower by more, 3 if inconclusive."),
 ]
 
 Judgement = Annotated[
     str | None,
-    typer.Option(help="Show the verdicts of this judgement, not those of when the study ended (`first`)."),
+    typer.Option(help="Show the verdicts of this judgement."),
 ]
 Again = Annotated[
     bool,
-    typer.Option(
-        "--judge-again", help="Store verdicts with the history and the analysis of today beside the first; show none."
-    ),
+    typer.Option("--judge-again", help="Store verdicts with today's history and analysis beside the first."),
 ]
 Others = Annotated[
     list[str] | None,
     typer.Option(
         "--with",
         metavar="STUDY",
-        help="Compare the arms of this study, own or imported, with the first one's baseline. Repeatable.",
+        help="Compare this study's arms with the first one's baseline. Repeatable.",
     ),
 ]
 Runs = Annotated[list[str] | None, typer.Option("--run", metavar="ID", help="With --with: only this run. Repeatable.")]
-AnyWorkload = Annotated[
-    bool, typer.Option("--any-workload", help="With --with: at the same load, whatever the workload.")
-]
+AnyWorkload = Annotated[bool, typer.Option("--any-workload", help="With --with: whatever the workload.")]
 
 
 def compare(
@@ -123,8 +113,7 @@ def compare(
 ) -> None:
     """Compare each arm with the baseline: ratio, 95 % interval and verdict.
 
-    The verdicts are those that were stored when the study ended. --with compares arms of several studies, without
-    verdicts, and names what differs between the studies.
+    Verdicts are those stored when the study ended.
     """
     if others:
         paired_only = {"--table": table, "--by": by, "--strict": strict, "--fail-if-slower": fail_if_slower}

@@ -31,8 +31,8 @@ def gate(
     study: StudyId,
     *,
     against_series: Annotated[str, typer.Option("--against", metavar="SERIES", help="The series to compare it with.")],
-    limit: Annotated[str, typer.Option(help="The most of its speed-up that it may lose.")] = "5%",
-    acceptance_limit: Annotated[str, typer.Option(help="Likewise of its acceptance length.")] = "2%",
+    limit: Annotated[str, typer.Option(help="Speed-up that it may lose.")] = "5%",
+    acceptance_limit: Annotated[str, typer.Option(help="Acceptance length that it may lose.")] = "2%",
     form: Annotated[
         Literal["markdown", "json", "junit"], typer.Option("--format", help="Form of what is printed.")
     ] = "markdown",

@@ -39,23 +39,15 @@ def prices(context: typer.Context, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def add(
-    hardware: Annotated[str, typer.Argument(help="Part of the hardware's name, as `drafthouse doctor` shows it.")],
+    hardware: Annotated[str, typer.Argument(help="Part of its name, as `drafthouse doctor` shows it.")],
     *,
     source: Annotated[str, typer.Option(help="Where the price comes from.")],
     currency: Annotated[str, typer.Option(help="A currency code of three letters.")] = "USD",
-    per_hour: Annotated[
-        float | None, typer.Option(help="Price of one hour of all this hardware, if it is rented.")
-    ] = None,
-    purchase_price: Annotated[float | None, typer.Option(help="If it is owned: what it cost.")] = None,
-    lifetime_years: Annotated[
-        float | None, typer.Option(help="If it is owned: for how many years it will be used.")
-    ] = None,
-    utilisation: Annotated[
-        float | None, typer.Option(help="If it is owned: the share of that time in which it is busy.")
-    ] = None,
-    electricity_per_kwh: Annotated[
-        float | None, typer.Option(help="Price of electricity, if the price above excludes it.")
-    ] = None,
+    per_hour: Annotated[float | None, typer.Option(help="If rented: price of an hour of all of it.")] = None,
+    purchase_price: Annotated[float | None, typer.Option(help="If owned: what it cost.")] = None,
+    lifetime_years: Annotated[float | None, typer.Option(help="If owned: years of use.")] = None,
+    utilisation: Annotated[float | None, typer.Option(help="If owned: share of that time in use.")] = None,
+    electricity_per_kwh: Annotated[float | None, typer.Option(help="Electricity, if not included.")] = None,
     valid_from: Annotated[
         datetime | None,
         typer.Option("--from", formats=["%Y-%m-%d"], help="The first day of this price; by default today."),

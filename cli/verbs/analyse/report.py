@@ -20,7 +20,7 @@ from webapp.pages.compare import report as compare_report
 
 To = Annotated[
     Path | None,
-    typer.Option(help="A file that ends in .md; the picture is written beside it as PNG. By default: no picture."),
+    typer.Option(help="A .md file, with the picture as PNG beside it."),
 ]
 
 

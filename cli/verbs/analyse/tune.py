@@ -28,15 +28,10 @@ from warehouse.queries.connect import open_warehouse
 
 StudyOrJob = Annotated[
     str,
-    typer.Argument(
-        help="A file or preset of a study, or a study with results, whose target, drafts and loads are taken; or the "
-        "job of a tuning, to print what it found."
-    ),
+    typer.Argument(help="A file, preset, or study with results; or the job of a tuning, to print its result."),
 ]
-Ks = Annotated[
-    list[int] | None, typer.Option("-k", help="A number of drafted tokens to try; repeatable. 1 to 5 by default.")
-]
-Budget = Annotated[float | None, typer.Option(help="Minutes that it may take, measuring the result included.")]
+Ks = Annotated[list[int] | None, typer.Option("-k", help="Drafted tokens to try; repeatable; default: 1 to 5.")]
+Budget = Annotated[float | None, typer.Option(help="Minutes it may take.")]
 
 
 def tune(

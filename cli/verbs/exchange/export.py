@@ -17,8 +17,8 @@ from interchange.export import is_folder
 To = Annotated[
     Path,
     typer.Option(
-        help="A new folder (Parquet and JSON, which another Drafthouse can import), or a file: .csv or .parquet with "
-        "one row per run, .json in the format of `vllm bench serve`."
+        help="A new folder, which another Drafthouse can import, or a file: .csv, .parquet, or .json as `vllm bench "
+        "serve` writes it."
     ),
 ]
 

@@ -21,21 +21,17 @@ from lab.errors import UserError
 if TYPE_CHECKING:
     from interchange.reading import Progress as ImportProgress
 
-Paths = Annotated[
-    list[Path], typer.Argument(help="Result files, folders of them, or a folder that `drafthouse export` wrote.")
-]
-Tool = Annotated[str, typer.Option(help="Accept only this format; docs/importing.md has the names.")]
+Paths = Annotated[list[Path], typer.Argument(help="Result files, folders of them, or an exported folder.")]
+Tool = Annotated[str, typer.Option(help="Only this format, as docs/importing.md names it.")]
 Labels = Annotated[
     list[str] | None,
-    typer.Option(
-        "--label", help="KEY=VALUE, added to every run; study, arm, hardware and others fill in what the file lacks."
-    ),
+    typer.Option("--label", help="KEY=VALUE for every run: study, arm, hardware ..."),
 ]
 AsMeasured = Annotated[
     bool,
     typer.Option(
         "--as-measured",
-        help="Restore the runs of a folder that `drafthouse export` wrote with their ids, as if measured here.",
+        help="Restore exported runs with their ids, as if measured here.",
     ),
 ]
 

@@ -20,11 +20,11 @@ from warehouse.queries import matrix
 from warehouse.queries import published as queries
 from warehouse.queries.connect import open_warehouse
 
-SourceName = Annotated[str | None, typer.Argument(help="Show the figures of this source, as they were printed.")]
+SourceName = Annotated[str | None, typer.Argument(help="Show this source's figures.")]
 
 
 GoldenFile = Annotated[
-    Path | None, typer.Option("--golden", help="Show the golden acceptance lengths of this file (InferenceX's YAML).")
+    Path | None, typer.Option("--golden", help="Show this file's golden acceptance lengths (InferenceX's YAML).")
 ]
 OurStudy = Annotated[str | None, typer.Option("--study", help="With --golden: next to this study's own lengths.")]
 

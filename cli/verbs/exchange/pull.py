@@ -14,7 +14,7 @@ from host.settings import load_settings
 from lab.errors import UserError
 
 Url = Annotated[str | None, typer.Argument(help="Address of the lab; by default DRAFTHOUSE_SERVER.")]
-To = Annotated[Path, typer.Option(help="The file to write; an existing one is replaced atomically.")]
+To = Annotated[Path, typer.Option(help="The file to write.")]
 
 
 def pull(url: Url = None, *, to: To = Path("warehouse.duckdb"), as_json: AsJson = False) -> None:

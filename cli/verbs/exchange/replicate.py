@@ -23,7 +23,7 @@ from warehouse.queries.published import paired_figures, repeating_job
 
 SourceName = Annotated[str, typer.Argument(help="A source, as `drafthouse published` lists it.")]
 ItsStudy = Annotated[str | None, typer.Option("--study", help="Which of its experiments, if it has several.")]
-Again = Annotated[bool, typer.Option("--again", help="Measure it again even if it was measured before.")]
+Again = Annotated[bool, typer.Option("--again", help="Measure it again.")]
 
 
 def replicate(

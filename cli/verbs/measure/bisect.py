@@ -29,22 +29,19 @@ _BY_LABEL = {"speed-up": MEASURES[0], "acceptance-length": MEASURES[1]}
 def bisect(
     series: Annotated[str, typer.Argument(metavar="SERIES", help="As `drafthouse series list` shows it.")],
     *,
-    good: Annotated[str, typer.Option(help="A version, wheel's version or commit with which it is good.")],
-    bad: Annotated[str, typer.Option(help="A later one with which it is bad.")],
+    good: Annotated[str, typer.Option(help="A version, wheel's version or commit that is good.")],
+    bad: Annotated[str, typer.Option(help="A later one that is bad.")],
     over: Annotated[
         str, typer.Option(help='"vllm versions", "wheels in FOLDER" or "commits of REPO built by COMMAND".')
     ],
     measure: Annotated[Literal["speed-up", "acceptance-length"], typer.Option(help="What became worse.")] = "speed-up",
     arm: Annotated[str | None, typer.Option(help="The arm that did, if the series watches several.")] = None,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="Begin again, although the same bisect has ended or begun.")
-    ] = False,
+    anew: Annotated[bool, typer.Option("--anew", help="Begin again.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Find the first version of an engine with which a series is worse, while `drafthouse up` runs.
 
-    Each step installs a version in an environment of its own and measures the series' study until it is decided. The
-    same command goes on where one was interrupted. Exit status 0: found; 3: that cannot be told.
+    The same command continues an interrupted one. Exit status 0: found; 3: inconclusive.
     """
     settings, database = ready_settings(), ready_database()
     of_series = store.named(database, series)
@@ -55,8 +52,8 @@ def bisect(
         found = bisects.begin(database, of_series, about, versions, actor=local_actor())
     elif found.versions != versions:
         raise UserError(
-            f"the bisect {found.bisect_id} is of {found.versions[0].name} to {found.versions[-1].name}, or their files "
-            "have changed since: --anew begins again"
+            f"the bisect {found.bisect_id} covers {found.versions[0].name} to {found.versions[-1].name}, or their "
+            "files have changed since: --anew begins again"
         )
     end = found.end or _halve(settings, database, found, quiet=as_json)
     if as_json:

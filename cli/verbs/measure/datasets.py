@@ -45,10 +45,8 @@ def datasets(
 
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(help="sharegpt, spec_bench, ... or a new name for prompts of your own.")],
-    file: Annotated[
-        Path, typer.Argument(help="The file as downloaded, or JSONL with one prompt or list of messages a line.")
-    ],
+    name: Annotated[str, typer.Argument(help="sharegpt, spec_bench, ... or a new name.")],
+    file: Annotated[Path, typer.Argument(help="As downloaded, or JSONL with one prompt or messages a line.")],
     *,
     replace: Annotated[bool, typer.Option("--replace", help="Replace another file of this name.")] = False,
     as_json: AsJson = False,

@@ -18,9 +18,9 @@ from jobs.table import Job
 
 def jobs(
     *,
-    before: Annotated[str | None, typer.Option(help="List the jobs that were submitted before this one.")] = None,
-    hidden: Annotated[bool, typer.Option("--hidden", help="List those of hidden studies, too.")] = False,
-    tag: Annotated[str | None, typer.Option(help="List only those of studies with this tag.")] = None,
+    before: Annotated[str | None, typer.Option(help="Only jobs submitted before this one.")] = None,
+    hidden: Annotated[bool, typer.Option("--hidden", help="Hidden studies', too.")] = False,
+    tag: Annotated[str | None, typer.Option(help="Only of studies with this tag.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the newest 200 jobs, and all that are queued or running."""
@@ -44,9 +44,7 @@ def cancel(job: JobName) -> None:
 def retry(
     job: JobName,
     *,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Measure its completed runs again too; the earlier results stay.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Completed runs, too; earlier results stay.")] = False,
 ) -> None:
     """Queue an ended job again; only its missing and failed runs are measured."""
     print_text(f"{the_lab().retry(job, everything=everything)} is queued again")

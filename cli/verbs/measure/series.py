@@ -41,15 +41,11 @@ def add(
     every: Annotated[str, typer.Option(help='"day at 02:00", "monday at 02:00", "6 hours" or "30 minutes".')],
     zone: Annotated[str, typer.Option(help="Time zone of the schedule, such as Europe/Berlin.")] = "UTC",
     name: Annotated[str | None, typer.Option(help="Name of the series; by default the study's.")] = None,
-    arm: Annotated[
-        str | None, typer.Option(help="The only arm to watch; by default each that is compared with the baseline.")
-    ] = None,
-    engine: Annotated[
-        str | None, typer.Option(help="A kind of engine whose newest version is taken each night, like vllm@newest.")
-    ] = None,
-    priority: Annotated[int, typer.Option(help="Priority of its jobs; higher values run earlier.")] = 0,
+    arm: Annotated[str | None, typer.Option(help="The only arm to watch; default: all.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Newest version each night, like vllm@newest.")] = None,
+    priority: Annotated[int, typer.Option(help="Priority of its jobs.")] = 0,
     budget: Annotated[
-        str | None, typer.Option(help='Measure each night until decided, at most for this time, like "45 min".')
+        str | None, typer.Option(help='Measure each night until decided, at most this long: "45 min".')
     ] = None,
     reference: AsReference = False,
 ) -> None:
@@ -64,9 +60,9 @@ def add(
 
 @app.command("add-imported")
 def add_imported(
-    name: Annotated[str, typer.Argument(metavar="SERIES", help="Its name, and the value of the label series.")],
+    name: Annotated[str, typer.Argument(metavar="SERIES", help="The value of the label series.")],
     *,
-    arm: Annotated[str | None, typer.Option(help="The only arm to watch; by default each beside the baseline.")] = None,
+    arm: Annotated[str | None, typer.Option(help="The only arm to watch; default: all.")] = None,
 ) -> None:
     """Add a series of jobs that are imported with the labels series=SERIES and commit=LABEL."""
     made = store.add_imported(ready_database(), name, arm, actor=local_actor())
@@ -165,7 +161,7 @@ def silence(
     name: Name,
     until: Annotated[str, typer.Argument(help="A date, or a date and time: 2026-12-24 or 2026-12-24T08:00.")],
 ) -> None:
-    """Send no alarm of a series until a date; they are raised nevertheless."""
+    """Send no alarms of a series until a date; pages still show them."""
     moment = _moment(until, store.named(ready_database(), name).zone)
     store.silence(ready_database(), name, moment, actor=local_actor())
     print_text(f"no alarm of {name} is sent until {moment:%Y-%m-%d %H:%M} UTC")

@@ -40,7 +40,7 @@ def show(study: StudyId, *, as_json: AsJson = False) -> None:
 @app.command(name="list")
 def list_studies(
     *,
-    deleted: Annotated[bool, typer.Option("--deleted", help="Only those that can be restored.")] = False,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Only deleted ones.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the studies that somebody named, noted, tagged, hid or deleted."""
@@ -117,7 +117,7 @@ def delete(
     lab = the_lab()
     known, depends = lab.study(study)
     if depends and not yes:
-        raise UserError(f"{known.job_id} is needed by {'; '.join(depends)}: add --yes to delete it nevertheless")
+        raise UserError(f"{known.job_id} is needed by {'; '.join(depends)}: add --yes to delete it anyway")
     lab.delete_study(known.job_id)
     print_text(f"{known.job_id} is deleted: `drafthouse study restore {known.job_id}` brings it back")
 
@@ -132,7 +132,7 @@ def restore(study: DeletedStudy) -> None:
 def purge(
     study: Annotated[
         str | None,
-        typer.Argument(help="A deleted study; by default all that were deleted more than 30 days ago."),
+        typer.Argument(help="A deleted study; default: all deleted more than 30 days ago."),
     ] = None,
 ) -> None:
     """Remove the bundles of deleted studies for good."""

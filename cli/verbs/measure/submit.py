@@ -24,9 +24,7 @@ def submit(
     priority: Annotated[int, typer.Option(help="Higher values run earlier.")] = 0,
     budget: Annotated[
         str | None,
-        typer.Option(
-            "--until-decided", help='Measure until decided, at most for this time, like "45 min"; see docs/studies.md.'
-        ),
+        typer.Option("--until-decided", help='Measure until decided, at most this long: "45 min".'),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

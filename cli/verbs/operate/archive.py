@@ -20,7 +20,7 @@ from warehouse.queries.connect import open_warehouse
 def archive(
     *,
     older_than: Annotated[str, typer.Option(help="Age of the runs in days: 90d.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be moved, and move nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Move nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Move the requests of old runs out of the warehouse's file into Parquet files; SQL reads them as before."""

@@ -20,7 +20,7 @@ _OURS = "{engines}/vllm/"
 
 def install(
     engine: Annotated[str, typer.Argument(help="The engine: vllm.")] = "vllm",
-    version: Annotated[str, typer.Argument(help="Its version; another one is put beside it.")] = VLLM_VERSION,
+    version: Annotated[str, typer.Argument(help="Its version.")] = VLLM_VERSION,
 ) -> None:
     """Install vLLM into an environment of its own, and prepare the reference models.
 

@@ -24,15 +24,13 @@ from services.neighbours import FILE, METRICS, Neighbours, Round, compared, cond
 def neighbours(
     study: StudyName,
     *,
-    rounds: Annotated[int, typer.Option(min=2, help="How many times to measure both conditions.")] = 4,
+    rounds: Annotated[int, typer.Option(min=2, help="Times to measure both.")] = 4,
     reference: AsReference = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure the first cell of a study alone on this host and with all slots busy, and store the ratio.
 
-    `drafthouse up` must be running with at least two slots. Each round is two jobs in the queue: the cell alone, and
-    the cell on all slots at once. The ratio and its 95 % interval are printed and stored in neighbours.json of the
-    home.
+    `drafthouse up` must be running with at least two slots. Each round is two jobs: the cell alone, and on all slots.
     """
     settings, named = ready_settings(), named_study(study, reference=reference)
     here = Here(settings)

@@ -28,7 +28,7 @@ def add(
     user: Annotated[str, typer.Argument(help="The user it acts for, as `drafthouse user list` shows it.")],
     label: Annotated[str, typer.Argument(help="What it is for, in a few words.")],
     *,
-    role: Annotated[str, typer.Option(help="The most it may do: viewer, submitter or administrator.")] = "viewer",
+    role: Annotated[str, typer.Option(help="viewer, submitter or administrator.")] = "viewer",
     days: Annotated[
         int, typer.Option(min=1, max=tokens.LASTS_AT_MOST.days, help="Days until it expires.")
     ] = tokens.LASTS.days,

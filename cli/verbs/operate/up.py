@@ -48,7 +48,7 @@ def up() -> None:
 
 def demo(
     *,
-    leave: Annotated[bool, typer.Option("--exit", help="Stop when the study is done instead of staying up.")] = False,
+    leave: Annotated[bool, typer.Option("--exit", help="Stop when the study is done.")] = False,
 ) -> None:
     """Install vLLM if it is missing, start everything, run the demo study, and print its answer and address."""
     settings = load_settings()

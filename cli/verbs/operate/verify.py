@@ -29,19 +29,14 @@ _INSTALLED = ("vllm", "transformers")
 
 def verify(
     *,
-    target: Annotated[
-        str, typer.Option(help="Your own model instead of the reference model; tried without draft models.")
-    ] = TARGET,
-    engine: Annotated[
-        str | None, typer.Option(help="What to install where there is no engine: vllm, or transformers.")
-    ] = None,
+    target: Annotated[str, typer.Option(help="Your own model, tried without drafts.")] = TARGET,
+    engine: Annotated[str | None, typer.Option(help="What to install without an engine: vllm or transformers.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check by measurements that this host's engines, methods, telemetry and client are right.
 
-    A host without an engine gets the vLLM whose build fits its driver or, where no package can be downloaded, the
-    transformers of its own Python. Takes up to ten minutes with the reference models, starts the services if they are
-    not up, and ends with a table, one report file to send and, unless every line is ok, exit status 1.
+    A host without an engine gets one. Takes up to ten minutes, and ends with a table, a report file to send and, unless
+    every line is ok, exit status 1.
     """
     if engine not in (None, *_INSTALLED):
         raise UserError(f"there is no engine {engine!r} to install: write {' or '.join(_INSTALLED)}")

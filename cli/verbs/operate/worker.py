@@ -38,22 +38,19 @@ Host = Annotated[str, typer.Argument(help="The name that `hostname` prints there
 def worker(
     context: typer.Context,
     *,
-    drain: Annotated[
-        bool, typer.Option("--drain", help="Let the workers that run on this host end, each after its block.")
-    ] = False,
-    once: Annotated[bool, typer.Option("--once", help="End after one study, or at once if none can be taken.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="Drain this host's workers.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End after one study, or if none can be taken.")] = False,
     until: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Drain at this time: 18:30, 2026-11-27T18:30, or in so long: 90m, 8h."),
+        typer.Option(metavar="TIME", help="Drain then: 18:30, 2026-11-27T18:30, 90m, 8h."),
     ] = None,
     enrolled: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Take the keys of this host from the file of `worker enroll`.")
+        Path | None, typer.Option(metavar="FILE", help="This host's keys, from `worker enroll`.")
     ] = None,
 ) -> None:
     """Run this host's workers in the foreground: one for each slot, or only the worker of DRAFTHOUSE_SLOT.
 
-    TERM (systemd, Slurm, Kubernetes) drains them: each finishes the block that it measures, puts the study back, for
-    any host to go on with, and ends. Ctrl-C puts it back at once, without the run in hand.
+    TERM (systemd, Slurm, Kubernetes) drains them; Ctrl-C stops them at once, without the run in hand.
     """
     if context.invoked_subcommand is not None:
         return
@@ -83,15 +80,13 @@ def enroll(
     host: Host,
     *,
     at: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The name by which workers reach database and broker.")
+        str | None, typer.Option(metavar="NAME", help="Name by which workers reach database and broker.")
     ] = None,
     ca: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Certificate there of the authority that vouches for both: demands TLS."),
+        typer.Option(metavar="FILE", help="Certificate of their authority, on the host: demands TLS."),
     ] = None,
-    to: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the keys are written; by default HOST.env.")
-    ] = None,
+    to: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write them; default: HOST.env.")] = None,
 ) -> None:
     """Write the keys of one worker host into a file: for its own studies in database, broker and object store alone.
 

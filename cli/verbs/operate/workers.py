@@ -22,12 +22,8 @@ from jobs.table import Job
 
 def workers(
     *,
-    mended: Annotated[
-        str | None, typer.Option(metavar="HOST", help="Let a host that was set aside take studies again.")
-    ] = None,
-    drain: Annotated[
-        str | None, typer.Option(metavar="HOST", help="Let a host's workers end, each after the block it measures.")
-    ] = None,
+    mended: Annotated[str | None, typer.Option(metavar="HOST", help="Let a host set aside take studies again.")] = None,
+    drain: Annotated[str | None, typer.Option(metavar="HOST", help="Drain a host's workers.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the workers: what each measures, or why it waits."""

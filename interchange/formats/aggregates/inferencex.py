@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from interchange.fields import STD, Figure, Taken, statistics_of
+from interchange.fields import OTHER_PERCENTILE, STD, Figure, Taken, statistics_of
 from interchange.formats.aggregates.declared import declared
 from interchange.typed_json import Count, Name, Number, Part, Record
 
@@ -28,22 +28,21 @@ _FIGURES: tuple[Figure, ...] = (
         )
     ),
     *(Figure(f"std_{name}", None, STD) for name in _LATENCIES),
-    *(Figure(f"p99.9_{name}", None, "no column for this percentile") for name in _LATENCIES),
+    *(Figure(f"p99.9_{name}", None, OTHER_PERCENTILE) for name in _LATENCIES),
     *(
         Figure(f"{statistic}_intvty", None, "no column; 1 / tpot")
         for statistic in ("mean", "median", "std", "p90", "p95", "p99", "p99.9")
     ),
-    Figure("tput_per_gpu", None, "per GPU: total_tok_per_s is that of all"),
-    Figure("output_tput_per_gpu", None, "per GPU: output_tok_per_s is that of all"),
-    Figure("input_tput_per_gpu", None, "per GPU: the rate of prompt tokens has no column"),
+    Figure("tput_per_gpu", None, "per GPU"),
+    Figure("output_tput_per_gpu", None, "per GPU"),
+    Figure("input_tput_per_gpu", None, "per GPU"),
 )
 _NOTES = {
-    "tput_per_gpu × GPUs": "total_tok_per_s, if input and output add up to it; the GPUs are tp, or those that prefill "
-    "and those that decode",
-    "output_tput_per_gpu × GPUs": "output_tok_per_s, likewise; of separate GPUs those that decode",
+    "tput_per_gpu × GPUs": "total_tok_per_s, if input and output add up; GPUs are tp, or those that prefill and decode",
+    "output_tput_per_gpu × GPUs": "output_tok_per_s; of separate GPUs those that decode",
     "spec_decoding, mtp": "method; none and off are a run without",
     "hw": "a label hardware, with the number of GPUs",
-    "isl, osl": "labels, not lengths: prompts are drawn from a range below them",
+    "isl, osl": "labels: they only bound the lengths",
 }
 _NO_SPECULATION = ("none", "off", "false", "")
 

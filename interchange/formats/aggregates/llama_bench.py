@@ -33,8 +33,8 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("n_prompt", "input_tokens", "unless 0"),
     Figure("n_gen", "requested_output_tokens", "unless 0"),
     Figure("test_time", "started_at", type=Annotated[Name, AfterValidator(_utc)]),
-    Figure("avg_ts", "total_tok_per_s", "the mean over repetitions; of n_prompt tokens, n_gen, or both"),
-    Figure("avg_ns", None, "the mean time of a repetition, without sampling: neither ttft nor e2e"),
+    Figure("avg_ts", "total_tok_per_s", "mean over repetitions of n_prompt tokens, n_gen, or both"),
+    Figure("avg_ns", None, "time of a repetition: neither ttft nor e2e"),
     Figure("stddev_ns", None, "standard deviations are not stored"),
     Figure("stddev_ts", None, "standard deviations are not stored"),
 )

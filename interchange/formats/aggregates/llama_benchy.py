@@ -20,9 +20,9 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("response_size", "requested_output_tokens"),
     Figure("e2e_ttft.mean", "ttft_mean_ms", "to the first chunk with text"),
     Figure("ttfr.mean", None, "to the first message, which may be empty"),
-    Figure("est_ppt.mean", None, "less a delay of the network that was measured apart"),
-    Figure("pp_throughput.mean", None, "prompt tokens until the first token: no column"),
-    Figure("pp_req_throughput.mean", None, "prompt tokens until the first token: no column"),
+    Figure("est_ppt.mean", None, "less a network delay measured apart"),
+    Figure("pp_throughput.mean", None, "prompt tokens: no column"),
+    Figure("pp_req_throughput.mean", None, "prompt tokens: no column"),
     Figure("tg_throughput.mean", None, _CHUNKS),
     Figure("tg_req_throughput.mean", None, _CHUNKS),
     Figure("peak_throughput.mean", None, _CHUNKS),
@@ -31,7 +31,7 @@ _FIGURES: tuple[Figure, ...] = (
 _NOTES = {
     "model, version": "target, and the tool's version",
     "e2e_ttft.values": "the other statistics of ttft: one value per request",
-    "prompt_size, context_size": "labels: the prompt has a template and a context besides",
+    "prompt_size, context_size": "labels: the prompt also has a template",
     "timestamp": "a label: the end of all tests",
 }
 

@@ -28,7 +28,7 @@ _NO_TPOT = {
 }
 _RATES = {"requests_per_sec": "request", "output_tokens_per_sec": "output_tok", "total_tokens_per_sec": "total_tok"}
 _RATES_V2 = {"request_rate": "request", "output_token_rate": "output_tok", "total_token_rate": "total_tok"}
-_COUNTED = "a label token_count says if the client counted them"
+_COUNTED = "label token_count: the client counted them"
 
 
 def _remark(ours: str) -> str:
@@ -44,7 +44,7 @@ def _figures(ms_in: Mapping[str, float]) -> tuple[Figure, ...]:
         Figure("scenario.load.args.request_rate", "request_rate_rps", "of vLLM's benchmark"),
         Figure("scenario.load.args.max_concurrency", "concurrency", "of vLLM's benchmark"),
         Figure("scenario.load.args.num_prompts", "num_prompts", "of vLLM's benchmark"),
-        Figure(f"{_V1}.time.duration", "duration_s", "not of inference-perf, whose is the time of sending"),
+        Figure(f"{_V1}.time.duration", "duration_s", "not of inference-perf, whose value is the time of sending"),
         *(Figure(f"{_V1}.throughput.{key}", f"{ours}_per_s", _remark(ours)) for key, ours in _RATES.items()),
         *(Figure(f"{_V2}.throughput.{key}.mean", f"{ours}_per_s", _remark(ours)) for key, ours in _RATES_V2.items()),
         *(
@@ -59,7 +59,7 @@ def _figures(ms_in: Mapping[str, float]) -> tuple[Figure, ...]:
             for key, why in (
                 ("requests.input_length", "a mean of lengths, counted by the generator"),
                 ("requests.output_length", "a mean of lengths, counted by the generator"),
-                ("latency.inter_token_latency", "gaps between chunks or tokens, as the generator has them"),
+                ("latency.inter_token_latency", "gaps between chunks or tokens, by generator"),
                 ("latency.normalized_time_per_output_token", "includes the time to the first token"),
             )
         ),
@@ -72,11 +72,11 @@ _NOTES = {
     "time_per_output_token of inference-perf": f"left out ({_NO_TPOT['inference-perf']})",
     "time_per_output_token of GuideLLM": f"left out ({_NO_TPOT['guidellm']})",
     "scenario.stack, scenario.load.args.server.model_name": "target, if there is no other; a label hardware",
-    "scenario.load.args.load.stages": "request_rate_rps or concurrency of the stage, of inference-perf",
+    "scenario.load.args.load.stages": "request_rate_rps or concurrency of inference-perf's stage",
     "scenario.load.name, scenario.load.standardized.tool": "a label generator",
     "time series, resources, observability": "not read",
-    "versions": "of reports of one run in one folder the first version is imported. The generator's own files beside "
-    "them are the same runs again: import one of the two with --tool",
+    "versions": "of several reports of one run the first version is imported. The generator's own files are the same "
+    "runs: import one of the two with --tool",
 }
 
 

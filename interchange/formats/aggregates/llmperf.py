@@ -17,9 +17,9 @@ from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, Im
 _OWNER, _OF_REQUESTS = "a summary of llmperf", "llmperf's individual responses"
 _MS = 1000.0
 _LATENCIES = {"ttft_s": "ttft", "end_to_end_latency_s": "e2e"}
-_OWN_COUNT = "counted by llmperf with a tokenizer of its own choice"
+_OWN_COUNT = "llmperf's own token count"
 _LEFT_OUT = {
-    "inter_token_latency_s": "includes the time to the first token, and is divided by llmperf's own token count",
+    "inter_token_latency_s": "includes the time to the first token; llmperf's own token count",
     "request_output_throughput_token_per_s": "a mean over requests, not of the run",
     "number_input_tokens": _OWN_COUNT,
     "number_output_tokens": _OWN_COUNT,
@@ -55,10 +55,10 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("results_num_requests_started", None, "completed and failed ones"),
 )
 _NOTES = {
-    "version": "the tool's version: that of its format, 2023-08-31 in all files seen",
-    "individual responses": "the requests: ttft and e2e. Of files in one folder those that have the summary's count "
-    "and mean; others are a run without a summary",
-    "mean_input_tokens, mean_output_tokens": "labels, as all other short values; lengths vary",
+    "version": "the tool's version, 2023-08-31 in all files seen",
+    "individual responses": "the requests: ttft and e2e, of the file with the summary's count and mean; others are a "
+    "run without a summary",
+    "mean_input_tokens, mean_output_tokens": "labels, as all other short values",
 }
 _NOT_LABELS = {*(figure.path for figure in _FIGURES), "version", "results_error_code_frequency"}
 

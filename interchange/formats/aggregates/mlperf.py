@@ -21,10 +21,10 @@ _MEANS = {
 }
 _FIGURES: tuple[Figure, ...] = (
     Figure("Completed samples per second", "request_per_s"),
-    Figure("Samples per second", "request_per_s", "as the scenario Offline has it"),
+    Figure("Samples per second", "request_per_s", "scenario Offline"),
     Figure("Completed tokens per second", "output_tok_per_s"),
-    Figure("Tokens per second", "output_tok_per_s", "as the scenario Offline has it"),
-    Figure("target_qps", "request_rate_rps", "if the scenario is Server, whose arrivals are Poisson's"),
+    Figure("Tokens per second", "output_tok_per_s", "scenario Offline"),
+    Figure("target_qps", "request_rate_rps", "scenario Server, with Poisson arrivals"),
     *(Figure(path, f"{ours}_mean_ms", "from nanoseconds", _MS) for path, ours in _MEANS.items()),
     *(
         Figure(f"{q}.00 percentile {name}", f"{ours}_p{q}_ms", "from nanoseconds", _MS)
@@ -36,17 +36,17 @@ _FIGURES: tuple[Figure, ...] = (
         for name, _ in (_E2E, _TTFT, _TPOT)
         for q in ("97.00", "99.90")
     ),
-    Figure("Scheduled samples per second", None, "the rate at which requests were sent, not the requested one"),
+    Figure("Scheduled samples per second", None, "the rate of sending, not the requested one"),
     *(
-        Figure(f"{name} (inferred)", None, "from a mean number of tokens, not from those that were generated")
+        Figure(f"{name} (inferred)", None, "from a mean number of tokens")
         for name in ("Completed tokens per second", "Tokens per second")
     ),
     Figure("Scheduled tokens per second", None, "of requests sent, not completed"),
 )
 _NOTES = {
-    "Result is": "a doubt, if it is INVALID; so are errors encountered",
+    "Result is": "a doubt, if INVALID; so are errors encountered",
     "Mode": "AccuracyOnly is refused: it measures no speed",
-    "Scenario, SUT name, test parameters": "labels; the file names no model, so give a label target",
+    "Scenario, SUT name, test parameters": "labels. The file names no model: give a label target",
 }
 
 

@@ -39,7 +39,7 @@ _FIGURES: tuple[Figure, ...] = (
 _NOTES = {
     "engine.version": "the tool's version, too",
     "machine.name, world_info.world_size": "a label hardware",
-    "engine, world_info, decoding_stats.mode": "labels: backend, precision, sizes of parallelism, the kind of draft",
+    "engine, world_info, decoding_stats.mode": "labels: backend, precision, parallelism, kind of draft",
 }
 
 

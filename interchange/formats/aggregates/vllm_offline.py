@@ -9,9 +9,9 @@ from interchange.fields import OTHER_PERCENTILE, Figure, Taken
 from interchange.formats.aggregates.declared import declared
 from interchange.typed_json import Numbers, Part, Record, all_known
 
-_BATCH = "of a batch that is sent at once and ends at once"
+_BATCH = "of a whole batch"
 _SECONDS = 1000.0
-_NAMES_NO_MODEL = {"the file's name": "not read, though it is often all that names the model: give labels"}
+_NAMES_NO_MODEL = {"the file's name": "not read, though it may name the model: give labels"}
 
 
 class _Latencies(Record):

@@ -174,7 +174,7 @@ CHECKS = (
         threshold="any setting that forces acceptance: vLLM's synthetic rejection sampling, SGLang's simulated "
         "acceptance length, TensorRT-LLM's forced number of accepted tokens",
         why="It shows what the engine could do with a draft that does not exist. Such runs are left out of every "
-        "chart, so that they are never mixed with real ones.",
+        "chart.",
         advice="Use it for estimates in a separate study, and measure a real draft for results.",
         rule=_synthetic,
     ),
@@ -184,11 +184,11 @@ CHECKS = (
         severity="invalid",
         looks_at=(*_COUNTERS, "acceptance_length", "acceptance_per_position", "acceptance_rate"),
         needs=("arm.speculation",),
-        threshold=f"length and 1 + sum of positions differ by more than {percent(LENGTH_APART)}, a later position is "
-        "accepted more often than an earlier one, or more was accepted than drafted",
-        why="Position i counts the rounds whose first i tokens were all accepted, so the sum over positions is the "
-        "accepted tokens a round. Engines that count differently cannot be compared.",
-        advice="Do not use the acceptance of this run; look up how this version of the engine counts.",
+        threshold=f"length and 1 + the sum of positions differ by more than {percent(LENGTH_APART)}, a later "
+        "position is accepted more often than an earlier one, or more was accepted than drafted",
+        why="Position i counts the rounds whose first i tokens were all accepted. Engines that count otherwise "
+        "cannot be compared.",
+        advice="Do not use this run's acceptance; look up how this engine version counts.",
         rule=_adds_up,
     ),
     Check(
@@ -197,11 +197,11 @@ CHECKS = (
         severity="warning",
         looks_at=("spec_accepted_tokens", "rounds_count", *_COUNTERS),
         needs=("spec_accepted_tokens", *_COUNTERS),
-        threshold=f"the two differ by more than {percent(REQUESTS_APART)} and one token per request, which is skipped "
-        "if requests failed; or an answer's rounds, drafted and accepted tokens differ from its own histogram",
-        why="Both count the same rounds. If they differ, acceptance by category and by request does not match the "
-        "run's.",
-        advice="Use the acceptance of the run, not that of its requests.",
+        threshold=f"run and requests differ by more than {percent(REQUESTS_APART)} and one token per request "
+        "(skipped if requests failed), or an answer's rounds, drafted and accepted tokens differ from "
+        "its own histogram",
+        why="Both count the same rounds. Otherwise acceptance by category and request does not match the run's.",
+        advice="Use the run's acceptance, not that of its requests.",
         rule=_requests_agree,
     ),
     Check(
@@ -210,12 +210,11 @@ CHECKS = (
         severity="note",
         looks_at=("spec_accepted_tokens", *_COUNTERS, "acceptance_length", "acceptance_per_position"),
         needs=("arm.speculation", "spec_accepted_tokens", *_COUNTERS),
-        threshold="the counters give an acceptance length, and no answer reports its accepted tokens, or no counter "
-        "those by position",
-        why="Not every version of an engine reports acceptance with each answer: vLLM does from 0.29.0 on, if it is "
-        "started with --per-request-spec-decode-metrics. What is not reported is left unknown.",
-        advice="Use the acceptance of the run. For that of categories measure a newer version, or one category at a "
-        "time; set version_command in engines.toml for an engine in a container.",
+        threshold="the counters give an acceptance length, but no answer reports accepted tokens, or no counter "
+        "reports positions",
+        why="Not every engine version reports acceptance with each answer.",
+        advice="Use the run's acceptance. For categories measure a newer version, or one category at a time. For a "
+        "container set version_command in engines.toml.",
         rule=_only_of_the_run,
     ),
     Check(
@@ -226,10 +225,9 @@ CHECKS = (
         needs=("arm.speculation", *_COUNTERS),
         threshold=f"more than {percent(WITHOUT_DRAFT)} of the tokens are neither a request's first, nor a counted "
         "round's own, nor accepted, though the method drafts at every step",
-        why="An engine may count only rounds that have a draft left. With a grammar (`json_schema`) those whose whole "
-        "draft was forbidden are then in no count, so acceptance comes out too high: on vLLM 0.32's CPU build 12 "
-        "answers of 48 tokens had 99 counted rounds, and 336 tokens from others.",
-        advice="Compare tokens per second, not acceptance; the speed-up has every step in it.",
+        why="An engine may count only rounds with a draft left. With a grammar (`json_schema`) rounds whose whole "
+        "draft was forbidden are not counted, so acceptance comes out too high.",
+        advice="Compare tokens per second, not acceptance; the speed-up includes every step.",
         rule=_without_draft,
     ),
     Check(
@@ -238,12 +236,12 @@ CHECKS = (
         severity="warning",
         looks_at=("arm.speculation", *_COUNTERS[:2], "spec_drafts", "chunk_s", "completion_tokens"),
         needs=("arm.speculation", "chunk_s", "completion_tokens"),
-        threshold="an arm with speculation, no count of rounds by the server or by its answers, fewer than "
-        f"{TOKENS_AN_EVENT:g} tokens an event, and fewer than {percent(CLOSE_TOGETHER)} of the events within a tenth "
-        "of the mean gap after another. Not where the arm's schedule drafts nothing at this load",
-        why="An engine that cannot load a draft may go on without one, and a server may ignore the setting. The "
-        "comparison is then of the baseline with itself. With one accepted token in fifty an event carries more.",
-        advice="Read the server's log for its speculation, or measure one that publishes its counters.",
+        threshold=f"an arm with speculation, no count of rounds, fewer than {TOKENS_AN_EVENT:g} tokens per event, "
+        f"and fewer than {percent(CLOSE_TOGETHER)} of the events within a tenth of the mean gap after "
+        "another. Not if the arm's schedule drafts nothing at this load",
+        why="An engine that cannot load a draft may run without it, and a server may ignore the setting: the "
+        "baseline is then compared with itself.",
+        advice="Look for speculation in the server's log, or measure a server that publishes its counters.",
         rule=_not_seen,
     ),
     Check(
@@ -256,7 +254,7 @@ CHECKS = (
         "schedule drafts nothing at this load",
         why=f"A share of {FEW_ROUNDS} rounds has a standard error of up to 5 percentage points, and rounds of one "
         "prompt are similar.",
-        advice="Send more prompts, or ask for more output tokens.",
+        advice="Send more prompts, or request more output tokens.",
         rule=_few_rounds,
     ),
 )

@@ -148,9 +148,8 @@ CHECKS = (
         looks_at=("error", "end_s", "requests_completed", "requests_failed"),
         needs=("requests_completed", "requests_failed"),
         threshold=f"invalid above {percent(FAILED_SHARE)} of the requests sent, or when none was answered; else a "
-        "warning. A trial of a search for a capacity counts them as missing the SLO",
-        why="Failed requests leave their share of the machine to the others, so the rest of a half-failed run looks "
-        "fast. A few failures affect no percentile and cost little.",
+        "warning. A trial of a capacity search counts them as missing the SLO",
+        why="Failed requests leave their share of the machine to the rest, so a half-failed run looks fast.",
         advice="Read the first error above and the engine's log; lower the concurrency or raise request_timeout_s.",
         rule=_requests_failed,
     ),
@@ -159,12 +158,11 @@ CHECKS = (
         traps=(11,),
         severity="warning",
         looks_at=("error", "prompt", "index"),
-        threshold="the lengths of prompts, or the places in the order of sending, of failed and of answered requests "
-        f"differ by chance less often than {BY_CHANCE:g} (Mann-Whitney, Bonferroni). One failure of 100 requests can "
-        "never show it; prompts_not_answered compares with the baseline",
-        why="A server that refuses its longest prompts, fewer than 5 % of all, is measured with less work: 1.56 times "
-        "the throughput of one that answers them.",
-        advice="Read the errors of the failed requests. Raise max_model_len, or leave such prompts out for both arms.",
+        threshold="prompt lengths, or positions in the order of sending, differ between failed and answered "
+        f"requests, by chance less often than {BY_CHANCE:g} (Mann-Whitney, Bonferroni)",
+        why="A server that refuses its longest prompts does less work: with fewer than 5 % refused it reached 1.56 "
+        "times the throughput.",
+        advice="Read the errors of the failed requests. Raise max_model_len, or drop such prompts for both arms.",
         rule=_failures_alike,
     ),
     Check(
@@ -173,8 +171,8 @@ CHECKS = (
         severity="warning",
         looks_at=("sent_s",),
         threshold=f"a warning above {percent(UNSENT_SHARE)} of the requests, else a note",
-        why="The load asked for more than the server could take within its duration: the requests left out would have "
-        "been the slowest.",
+        why="The load asked for more than the server could take within its duration. The requests left out would "
+        "have been the slowest.",
         advice="Lower request_rate_rps, or raise max_concurrency or duration_s.",
         rule=_requests_not_sent,
     ),
@@ -184,11 +182,11 @@ CHECKS = (
         severity="invalid",
         looks_at=("completion_tokens", "requested_output_tokens", "finish_reason", "workload.ignore_eos"),
         needs=("completion_tokens", "requested_output_tokens", "workload.ignore_eos"),
-        threshold="invalid for any request with more tokens than requested, and if fewer than "
-        f"{percent(SERVED_SHARE)} of all requested tokens were served; else a warning. Requests that may end by "
-        "themselves (ignore_eos = false, finish_reason stop) are not compared",
-        why="An output that is cut short, by max_model_len or by a server that does not know ignore_eos, is less work "
-        "than the figures assume. A longer one was counted wrongly.",
+        threshold=f"invalid if any request has more tokens than requested, or if fewer than {percent(SERVED_SHARE)} "
+        "of all requested tokens were served; else a warning. Requests that may end early (ignore_eos = "
+        "false, finish_reason stop) do not count",
+        why="A shorter output, cut by max_model_len or by a server that ignores ignore_eos, is less work. A longer "
+        "one was miscounted.",
         advice="Raise max_model_len, shorten the prompts, or set ignore_eos = false and compare per token.",
         rule=_output_length,
     ),

@@ -122,10 +122,9 @@ CHECKS = (
         severity="invalid",
         looks_at=("prefix_cache_hit_rate", "cached_prompt_tokens", "prompt", "prompt_tokens", "endpoint"),
         needs=("prompt", "prompt_tokens", "endpoint"),
-        threshold=f"hits above what the prompts share among themselves by {percent(HITS_WARNING)} of the tokens, "
-        f"invalid by {percent(HITS_INVALID)}. On the chat endpoint up to {TEMPLATE_TOKENS} tokens of a template are "
-        "allowed. Hits are those of the server's counters (with a second tier, where there is one) or of the usage in "
-        "its answers, whichever are more. Does not apply to prefix_repetition and to sessions, where hits are intended",
+        threshold=f"hits exceed what the prompts share by {percent(HITS_WARNING)} of the tokens: a warning; by "
+        f"{percent(HITS_INVALID)}: invalid. On the chat endpoint {TEMPLATE_TOKENS} tokens of a template "
+        "are allowed. Not for prefix_repetition and sessions, where hits are intended",
         why="The same prompts sent twice to a warm server inflated results by up to 86 %.",
         advice="Start the server with VLLM_SERVER_DEV_MODE=1 so that its cache can be reset, or restart it between "
         "runs.",
@@ -136,13 +135,12 @@ CHECKS = (
         traps=(13,),
         severity="warning",
         looks_at=("reset_problem",),
-        threshold="any run before whose window the server was asked to reset its prefix cache and did not; one that "
-        "has no such request (HTTP 404) was not asked",
-        why="Prompts that an earlier run or an earlier repeat sent may come from the cache, and TTFT and throughput "
-        "are then those of a warm server. Where the server counts its hits, warm_prefix_cache says how many there "
-        "were.",
-        advice="See what the server does with POST /reset_prefix_cache, and whether a proxy before it lets that "
-        "through; or restart the server between runs.",
+        threshold="any run before which the server was asked to reset its prefix cache and did not. A server without "
+        "that request (HTTP 404) was not asked",
+        why="Prompts of an earlier run may come from the cache; warm_prefix_cache says how many, if the server "
+        "counts hits.",
+        advice="See what the server, or a proxy, does with POST /reset_prefix_cache, or restart the server between "
+        "runs.",
         rule=lambda evidence: (
             Fired(f"The server's prefix cache was not reset before the window: {evidence.run.reset_problem}")
             if evidence.run.reset_problem is not None
@@ -155,10 +153,9 @@ CHECKS = (
         severity="note",
         looks_at=("prefix_cache_hit_rate", "cached_prompt_tokens", "workload.sessions"),
         needs=("workload.sessions",),
-        threshold="any run of sessions on a server whose prefix cache was asked",
-        why="In a session every turn repeats the turns before it. A cache of prefixes is part of how sessions are "
-        "served, so hits are no trap here, but a circumstance: without it the same figures are others.",
-        advice="Compare only with runs that have the cache in the same state; both arms of a study have.",
+        threshold="any run of sessions on a server whose prefix cache hits are known",
+        why="Every turn repeats the turns before it, so cache hits are part of serving sessions.",
+        advice="Compare only with runs whose cache is in the same state, as both arms of a study are.",
         rule=_session_cache,
     ),
     Check(
@@ -166,12 +163,11 @@ CHECKS = (
         traps=(13,),
         severity="invalid",
         looks_at=("sent_s", "end_s", "chunk_s", "completion_tokens", "prompt_id"),
-        threshold=f"any answer that came at once (see answers_at_once), and at over {AT_ONCE_TOK_PER_S} tok/s from "
-        f"the sending on or in less than 1 / ({FASTER_THAN_LIKE} x (1 + k)) of the time that slow answers (p90) take "
-        "for as many tokens",
-        why="A gateway that caches answers returns them without a model. Speculation makes an answer at most 1 + k "
-        "times faster than its like.",
-        advice="Turn the cache of answers off, or measure the engine behind it.",
+        threshold="any answer that came at once (see answers_at_once), and from the sending on at over "
+        f"{AT_ONCE_TOK_PER_S} tok/s or in less than 1 / ({FASTER_THAN_LIKE} x (1 + k)) of the time of "
+        "slow answers (p90) with as many tokens",
+        why="A caching gateway answers without a model. Speculation makes an answer at most 1 + k times faster.",
+        advice="Turn off the answer cache, or measure the engine behind it.",
         rule=_cached_answers,
     ),
 )

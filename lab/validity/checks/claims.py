@@ -103,13 +103,13 @@ CHECKS = (
         traps=(23,),
         severity="warning",
         looks_at=("output_text", "prompt_id", "sampling", "is_baseline"),
-        threshold="any greedy output that differs from the baseline's for the same prompt (of the first requests of "
-        f"each run): a warning where the 95 % interval (Wilson) of the equal share lies below {percent(SAME_SHARE)} "
-        "and below that of the baseline's own repeats, else a note",
-        why="Speculation should give the target's own output. Sums in another order may choose another token, even "
-        "between repeats of one arm; fewer equal outputs than that mean that another text was timed.",
-        advice="Read pairs of outputs that differ (drafthouse compare STUDY). If they are worse, or only this arm "
-        "differs, do not trust its speed-up; look for reports about this version of the engine.",
+        threshold="any greedy output that differs from the baseline's (each run's first requests): a warning if "
+        f"the equal share's 95 % interval (Wilson) lies below {percent(SAME_SHARE)} and below that of the "
+        "baseline's own repeats, else a note",
+        why="Speculation should give the target's own output. Sums in another order may flip a token; fewer equal "
+        "outputs than that mean that another text was timed.",
+        advice="Read pairs that differ (drafthouse compare STUDY). If they are worse, or only this arm differs, do "
+        "not trust its speed-up; look for reports about this engine version.",
         rule=_outputs,
     ),
     StudyCheck(
@@ -117,11 +117,11 @@ CHECKS = (
         traps=(25,),
         severity="warning",
         looks_at=("price_usd_per_hour", "circumstances.hardware"),
-        threshold="a study with a price_usd_per_hour of its own: a warning where its runs were on several kinds of "
-        "hardware, else a note",
-        why="A cost holds for one price of one machine at one time. A later reader can look up neither.",
-        advice="Leave price_usd_per_hour out of the study, and add the price with its date and source for each "
-        "hardware (drafthouse prices add).",
+        threshold="a study with its own price_usd_per_hour: a warning if its runs were on several kinds of hardware, "
+        "else a note",
+        why="A cost holds for one price, machine and date, and a later reader can look up none of them.",
+        advice="Remove price_usd_per_hour from the study, and add a dated price with its source for each hardware "
+        "(drafthouse prices add).",
         rule=_undated_price,
     ),
 )

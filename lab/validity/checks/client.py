@@ -104,11 +104,10 @@ CHECKS = (
         traps=(17,),
         severity="invalid",
         looks_at=("client.loop_lag_p99_ms", "loop_lag_ms", "ttft_p50_ms"),
-        threshold=f"a warning above {LAG_WARNING_MS} ms (p99), invalid above {LAG_INVALID_MS} ms where that is also "
-        f"more than {percent(LAG_OF_TTFT)} of the median TTFT, and {LAG_SECONDS} seconds or more had such a lag",
-        why="A client that is late records every chunk late. An idle loop on a slow machine of two cores is 2 to 17 "
-        "ms late.",
-        advice="Keep the client's processor free: leave it a core of its own, lower the concurrency, stop other work.",
+        threshold=f"a warning above {LAG_WARNING_MS} ms (p99); invalid above {LAG_INVALID_MS} ms if that also "
+        f"exceeds {percent(LAG_OF_TTFT)} of the median TTFT and {LAG_SECONDS} seconds had such a lag",
+        why="A late client records every chunk late. An idle loop on a slow two-core machine lags 2 to 17 ms.",
+        advice="Leave the client a core of its own, lower the concurrency, or stop other work.",
         rule=_lag,
     ),
     Check(
@@ -116,9 +115,9 @@ CHECKS = (
         traps=(16, 17),
         severity="invalid",
         looks_at=("client.late_send_max_ms",),
-        threshold=f"a warning above {LATE_WARNING_MS} ms, invalid above {LATE_INVALID_MS} ms; the wait for a free "
-        "stream is not counted",
-        why="Requests that leave late come in bursts that the load does not have.",
+        threshold=f"a warning above {LATE_WARNING_MS} ms, invalid above {LATE_INVALID_MS} ms; waiting for a free "
+        "stream does not count",
+        why="Requests that leave late form bursts that the load does not have.",
         advice="Keep the client's processor free, or lower the request rate.",
         rule=_late,
     ),
@@ -128,7 +127,7 @@ CHECKS = (
         severity="invalid",
         looks_at=("client.cpu_s", "duration_s"),
         threshold=f"a warning above {percent(BUSY_WARNING)} of one processor, invalid above {percent(BUSY_INVALID)}",
-        why="The client is one thread. Without headroom, the client is what is measured.",
+        why="The client is one thread. Without headroom the run measures the client.",
         advice="Lower the concurrency, or measure from a faster host.",
         rule=_busy,
     ),
@@ -137,9 +136,9 @@ CHECKS = (
         traps=(16,),
         severity="warning",
         looks_at=("intended_send_s", "sent_s", "ttft_mean_ms", "load"),
-        threshold=f"a mean wait of more than {percent(WAIT_OF_TTFT)} of the mean TTFT and {LAG_WARNING_MS} ms, for "
-        "loads with a request rate or a trace",
-        why="A concurrency limit on top of a request rate hides the time that a request waits in the client.",
+        threshold=f"a mean wait above {percent(WAIT_OF_TTFT)} of the mean TTFT and {LAG_WARNING_MS} ms, for loads "
+        "with a request rate or a trace",
+        why="A concurrency limit on top of a request rate hides the wait in the client.",
         advice="Read ttft_from_intended_ms, which counts it, or raise max_concurrency.",
         rule=_waiting,
     ),
@@ -148,9 +147,9 @@ CHECKS = (
         traps=(10,),
         severity="invalid",
         looks_at=("engine_running", "engine_waiting", "load.max_concurrency"),
-        threshold=f"more requests in the engine than the load has streams, in {STRANGE_SAMPLES} samples or more, or in "
-        "the only one of a window of two seconds",
-        why="The engine's counters and its time are shared by everybody who uses it.",
+        threshold=f"more requests in the engine than the load has streams, in {STRANGE_SAMPLES} samples, or in the "
+        "only one of a two-second window",
+        why="Everybody who uses the engine shares its counters and its time.",
         advice="Measure on a server that nobody else uses.",
         rule=_shared,
     ),

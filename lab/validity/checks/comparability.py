@@ -263,8 +263,8 @@ CHECKS = (
         severity="invalid",
         looks_at=("circumstances", "sampling", "endpoint", "prompts_seed", "identity"),
         threshold="any difference in hardware, target, sampling, endpoint, prompts or seed between a run and its "
-        "baseline; what is unknown for one of them is not compared",
-        why="Then the ratio mixes two effects, and nobody can tell which part is due to speculation.",
+        "baseline; unknown values are not compared",
+        why="The ratio then mixes two effects, and nobody can tell which is due to speculation.",
         advice=_SAME,
         rule=lambda runs: _fired(runs, conditions, "were measured under other conditions"),
     ),
@@ -273,9 +273,9 @@ CHECKS = (
         traps=(22,),
         severity="warning",
         looks_at=("circumstances.engine", "circumstances.engine_version", "circumstances.driver_version"),
-        threshold="any difference in engine, its version or the driver's",
-        why="The comparison may be meant that way, but then the speed-up is that of engine and speculation together.",
-        advice="Add an arm without speculation on the same engine, and make that the baseline.",
+        threshold="any difference in engine, engine version or driver version",
+        why="If that is not intended: the speed-up then combines engine and speculation.",
+        advice="Add an arm without speculation on the same engine as the baseline.",
         rule=lambda runs: _fired(runs, engines, "ran on another engine"),
     ),
     StudyCheck(
@@ -285,8 +285,8 @@ CHECKS = (
         looks_at=("circumstances.effective_config", "arm.flags", "circumstances.environment"),
         threshold="any part of the effective configuration that differs, except speculation, names, ports and "
         "observability",
-        why="Turning speculation on changes other settings, such as the token budget or which graphs are captured.",
-        advice="Set what is named here to the same value for both arms, or state that it is part of the comparison.",
+        why="Turning on speculation changes other settings, such as the token budget or the captured graphs.",
+        advice="Set what is named to the same value for both arms, or state that it is part of the comparison.",
         rule=lambda runs: _fired(runs, changed_settings, "have other settings, besides speculation,"),
     ),
     StudyCheck(
@@ -294,13 +294,13 @@ CHECKS = (
         traps=(5, 19, 22),
         severity="invalid",
         looks_at=("prompt_tokens", "prompt_id", "is_baseline"),
-        threshold="arm and baseline read another number of tokens for the same prompts (of the first requests of each "
-        f"run), by more than {TEMPLATE_TOKENS} in the median of those that differ: a warning where that is more than "
-        f"{percent(PROMPTS_WARNING)} of all prompt tokens, invalid above {percent(PROMPTS_INVALID)}. Servers of one "
-        "target and template never differ by chance",
-        why="A server that cuts all prompts to 64 tokens was 1.54 times as fast; one with another chat template "
-        "answers another question. Neither shows on its own.",
-        advice="Make both arms use the same max_model_len, chat template and tokenizer, or measure them by one engine.",
+        threshold="for the same prompts (each run's first requests) the arms read different numbers of tokens, by "
+        f"more than {TEMPLATE_TOKENS} in the median of those that differ: a warning above "
+        f"{percent(PROMPTS_WARNING)} of all prompt tokens, invalid above {percent(PROMPTS_INVALID)}. "
+        "Never by chance",
+        why="A server that cut all prompts to 64 tokens was 1.54 times as fast; another chat template is another "
+        "question.",
+        advice="Use the same max_model_len, chat template and tokenizer in both arms, or one engine.",
         rule=_prompt_tokens,
     ),
     StudyCheck(
@@ -308,12 +308,12 @@ CHECKS = (
         traps=(8,),
         severity="invalid",
         looks_at=("output_text", "completion_tokens", "prompt_id", "is_baseline"),
-        threshold="characters of output per token differ between arm and baseline, over the same prompts, by more than "
-        f"{percent(TEXT_APART)} and {ERRORS:g} standard errors ({LEAST_PROMPTS} prompts or more): by chance in fewer "
-        "than 1 of 1,000 arms",
-        why="Tokens a second compare only if a token is the same. With another tokenizer, or a usage that counts "
-        "something else, an arm looks twice as fast that is not.",
-        advice="Serve the same tokenizer in both arms. Until then compare characters a second, or E2E of equal texts.",
+        threshold="characters per output token differ between arm and baseline, over the same prompts, by more "
+        f"than {percent(TEXT_APART)} and {ERRORS:g} standard errors ({LEAST_PROMPTS} prompts or more): by "
+        "chance in fewer than 1 of 1,000 arms",
+        why="With another tokenizer, or a usage that counts something else, an arm looks twice as fast that is not.",
+        advice="Serve the same tokenizer in both arms. Until then compare characters per second, or E2E of equal "
+        "texts.",
         rule=_text_a_token,
     ),
     StudyCheck(
@@ -321,9 +321,9 @@ CHECKS = (
         traps=(11,),
         severity="warning",
         looks_at=("prompt_tokens", "prompt_id", "error", "is_baseline"),
-        threshold="any prompt that the baseline answered and the arm failed (of the first requests of each run)",
-        why="The comparison is then between different prompts. A server that refuses the longest has less to do.",
-        advice="Compare only prompts that both arms answered: leave these out of the dataset, and measure again.",
+        threshold="any prompt that the baseline answered and the arm failed (each run's first requests)",
+        why="The comparison is then between different prompts. A server that refuses the longest does less.",
+        advice="Leave prompts out of the dataset that one arm failed, and measure again.",
         rule=_not_answered,
     ),
 )

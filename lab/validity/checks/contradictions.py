@@ -92,11 +92,10 @@ CHECKS = (
         traps=(6, 8),
         severity="invalid",
         looks_at=("chunk_s", "completion_tokens"),
-        threshold=f"any answer with over {CHUNKS_SLACK} chunk with output more than it has tokens by the server's "
-        f"usage, invalid if the surplus is above {percent(EXCESS_INVALID)} of all tokens",
-        why="A chunk with output has at least a token. Either usage counts too few, and throughput and TPOT are wrong "
-        "by that factor, or a proxy splits answers again, and the times of chunks are its own.",
-        advice="Measure without the proxies before the server, or use a version of it that counts correctly.",
+        threshold=f"any answer with over {CHUNKS_SLACK} chunk with output more than it has tokens by usage; invalid "
+        f"if the surplus exceeds {percent(EXCESS_INVALID)} of all tokens, else a warning",
+        why="A chunk with output has at least one token. Either usage counts too few, or a proxy splits answers.",
+        advice="Measure without proxies, or use a server version that counts correctly.",
         rule=_tokens_below_chunks,
     ),
     Check(
@@ -105,8 +104,7 @@ CHECKS = (
         severity="note",
         looks_at=("resent", "sent_s"),
         threshold="any request that was sent a second time",
-        why="A server may close an unused connection just as the next request is on its way. Clients then send it once "
-        "more; so does Drafthouse, if not one byte of an answer had come within a second.",
+        why="A server may close an idle connection just as a request is sent. Clients then send it again.",
         advice="Let the server keep connections open for longer than 2 s.",
         rule=_sent_again,
     ),
@@ -115,12 +113,12 @@ CHECKS = (
         traps=(26,),
         severity="warning",
         looks_at=("doubts",),
-        threshold="a printed figure that is more than 0.5 % away from what the file's own requests, counts or rates "
-        "give; does not apply to measured runs",
-        why="Tools round, interpolate and define figures a little differently, but not by more than that. A larger "
-        "difference means another definition than the name says, or an edited file. The figure computed from the "
-        "requests is used.",
-        advice="Look up how this version of the tool computes the figure, and compare it only by its requests.",
+        threshold="a printed figure more than 0.5 % away from what the file's own requests, counts or rates give. "
+        "Imported runs only",
+        why="Tools round slightly differently; a larger gap is another definition or an edited file. The figure "
+        "computed from requests is used.",
+        advice="Look up how this version of the tool computes the figure, or compare only what follows from its "
+        "requests.",
         rule=lambda evidence: (
             Fired(f"The file contradicts itself: {listed(list(evidence.doubts), 3)}.") if evidence.doubts else None
         ),

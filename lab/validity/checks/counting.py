@@ -139,11 +139,10 @@ CHECKS = (
         traps=(8, 10),
         severity="invalid",
         looks_at=("counters_before", "counters_after", _USAGE),
-        threshold=f"the two differ by more than {percent(COUNTERS_APART)} and by more than one token per request; "
-        "skipped if requests failed",
-        why="Both come from the server and must agree, except for the token that ends an answer, which not every "
-        "engine counts. If they do not, usage is wrong or somebody else used the server, and throughput with it.",
-        advice="Measure on a server that nobody else uses; if nobody did, do not trust the usage of this server.",
+        threshold=f"usage and the server's counter differ by more than {percent(COUNTERS_APART)} and by more than "
+        "one token per request; skipped if requests failed",
+        why="They must agree, except for the end token. Otherwise usage is wrong, or somebody else used the server.",
+        advice="Measure on a server that nobody else uses. If nobody did, do not trust its usage.",
         rule=lambda evidence: _apart(evidence, "generation_tokens", "completion_tokens", "generated tokens"),
     ),
     Check(
@@ -152,8 +151,8 @@ CHECKS = (
         severity="warning",
         looks_at=("counters_before", "counters_after", "prompt_tokens"),
         threshold=f"as server_token_count: more than {percent(COUNTERS_APART)} and one token per request",
-        why="Prompt tokens that the server worked on and did not bill, or the reverse, mean that prompts were changed "
-        "or that somebody else sent some. Output throughput is not affected.",
+        why="Counters and usage disagree on prompt tokens if prompts were changed or somebody else sent some. Output "
+        "throughput is not affected.",
         advice="Measure on a server that nobody else uses, and check whether it shortens or pads prompts.",
         rule=lambda evidence: _apart(evidence, "prompt_tokens", "prompt_tokens", "prompt tokens"),
     ),
@@ -162,11 +161,9 @@ CHECKS = (
         traps=(8, 10),
         severity="note",
         looks_at=("counters_problem",),
-        threshold="any run whose server publishes counters that could not be read before or after the window; one that "
-        "publishes none is not asked",
-        why="Without them nobody can tell whether usage is right, whether somebody else used the server, what came "
-        "from its prefix cache, and, for some engines, what was accepted.",
-        advice="See why the server's page of metrics does not answer while the server does, and repeat the run.",
+        threshold="any run whose server publishes counters that could not be read before or after the window",
+        why="Without them usage, other users, cache hits and, for some engines, acceptance cannot be checked.",
+        advice="Find out why the metrics page does not answer while the server does, then repeat the run.",
         rule=lambda evidence: (
             Fired(f"The server's own counters are unknown: {evidence.run.counters_problem}")
             if evidence.run.counters_problem is not None
@@ -178,10 +175,9 @@ CHECKS = (
         traps=(8,),
         severity="warning",
         looks_at=("output_token_ids", _USAGE),
-        threshold="any request whose token ids, if the server returns them, are not as many as its usage counts",
-        why="Both come from the server and must agree. If they do not, one of them omits tokens. All figures use "
-        "usage; such outputs are compared with another arm's by text, not by tokens.",
-        advice="Compare with server_token_count, which has the server's own counter.",
+        threshold="any request whose returned token ids are not as many as its usage counts",
+        why="One of the two omits tokens. All figures use usage; such outputs are compared by text, not by tokens.",
+        advice="See server_token_count, which has the server's own counter.",
         rule=_token_ids,
     ),
     Check(
@@ -190,8 +186,7 @@ CHECKS = (
         severity="note",
         looks_at=("chunk_s", _USAGE),
         threshold=f"{TOKENS_A_CHUNK:g} tokens per chunk or more",
-        why="Under speculation one chunk carries the tokens of a whole round. TPOT is still correct, because it "
-        "comes from usage.",
+        why="Under speculation a chunk carries the tokens of a round. TPOT stays correct, because it comes from usage.",
         advice="Compare TPOT or ITL, never ICL or a peak rate that counts chunks.",
         rule=_several_tokens,
     ),
@@ -200,10 +195,10 @@ CHECKS = (
         traps=(6,),
         severity="invalid",
         looks_at=("chunk_s", _USAGE),
-        threshold=f"more than {percent(AT_ONCE_REQUESTS)} of the answers longer than {ROUNDS_AT_ONCE} rounds of 1 + k "
-        f"tokens came at over {AT_ONCE_TOK_PER_S} tok/s once they began",
-        why="A server or proxy that holds an answer back until it is whole has no first token to time.",
-        advice="Turn streaming on in the server, and buffering off in any proxy before it.",
+        threshold=f"more than {percent(AT_ONCE_REQUESTS)} of the answers longer than {ROUNDS_AT_ONCE} rounds of 1 + "
+        f"k tokens arrived at over {AT_ONCE_TOK_PER_S} tok/s once they began",
+        why="If a server or proxy holds an answer back until it is complete, there is no first token to time.",
+        advice="Turn on streaming in the server, and turn off buffering in any proxy.",
         rule=_at_once,
     ),
     Check(
@@ -211,10 +206,10 @@ CHECKS = (
         traps=(10,),
         severity="invalid",
         looks_at=("counters_before", "counters_after"),
-        threshold="any counter that is smaller after the window than before",
-        why="Counters only grow. A server that was restarted inside the window was measured cold, and differences of "
-        "its counters are meaningless.",
-        advice="Find out in the server's log why it restarted, then repeat the run.",
+        threshold="any counter smaller after the window than before",
+        why="Counters only grow. A server that restarted inside the window was measured cold, and counter "
+        "differences mean nothing.",
+        advice="Find the reason for the restart in the server's log, then repeat the run.",
         rule=_counter_reset,
     ),
     Check(
@@ -222,11 +217,11 @@ CHECKS = (
         traps=(26,),
         severity="invalid",
         looks_at=("sent_s", "first_token_s", "chunk_s", "end_s", "duration_s", "load.max_concurrency"),
-        threshold="any request that ends before it began, or requests that together took more than "
+        threshold="a request that ends before it began, or requests that together took more than "
         f"{percent(1 + STREAMS_SLACK)} of streams x window",
-        why="Little's law: no more than max_concurrency requests are on their way at any moment. Figures that break "
-        "it were not measured by one clock, or were combined from several runs.",
-        advice="Repeat the run; if it was imported, look for what was mixed up in the file.",
+        why="Little's law: at most max_concurrency requests are in flight. Figures that break it come from several "
+        "clocks or several runs.",
+        advice="Repeat the run. If it was imported, look for what was mixed up in the file.",
         rule=_contradiction,
     ),
 )

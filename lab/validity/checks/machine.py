@@ -204,12 +204,12 @@ CHECKS = (
         traps=(20,),
         severity="invalid",
         looks_at=("gpu_throttle_reasons",),
-        threshold=f"slowed down by heat or by the power supply in more than {percent(THROTTLED_WARNING)} of the "
-        f"seconds, invalid above {percent(THROTTLED_INVALID)}; a note where more than {percent(POWER_CAPPED)} were at "
-        "the power limit",
-        why="Heat makes the arm that is measured later slower. The power limit is where a board is under full load, "
-        "and holds for all arms alike.",
-        advice="Fix the cooling, or set a power limit that the machine can sustain, and repeat the study interleaved.",
+        threshold=f"slowed by heat or power supply in more than {percent(THROTTLED_WARNING)} of the seconds, "
+        f"invalid above {percent(THROTTLED_INVALID)}, else a warning; a note if more than "
+        f"{percent(POWER_CAPPED)} were at the power limit",
+        why="Heat slows the arm that is measured later. The power limit is normal under full load and the same for "
+        "all arms.",
+        advice="Fix the cooling, or set a power limit the machine can sustain, and repeat the study interleaved.",
         rule=_throttled,
     ),
     Check(
@@ -218,9 +218,9 @@ CHECKS = (
         severity="warning",
         looks_at=("gpu_sm_clock_mhz", "gpu_utilisation_percent"),
         threshold=f"the median clock at work is {percent(CLOCK_FELL)} lower in the last third of the window than in "
-        f"the first; {CLOCK_SAMPLES} seconds of each are needed",
-        why="A clock that falls within a run had not settled, so the figure depends on how long the run was.",
-        advice="Warm the machine up before the study, or lock its clocks (nvidia-smi --lock-gpu-clocks).",
+        f"the first; needs {CLOCK_SAMPLES} seconds of each",
+        why="A falling clock had not settled, so the figure depends on the run's length.",
+        advice="Warm up the machine before the study, or lock its clocks (nvidia-smi --lock-gpu-clocks).",
         rule=_clock_fell,
     ),
     Check(
@@ -234,12 +234,11 @@ CHECKS = (
             "chunks_received",
             "engine_running",
         ),
-        threshold=f"invalid where the GPU worked for {AT_WORK_PERCENT:g} % or more in {BUSY_IDLE_SAMPLES} seconds "
-        "without any request of this run (two samples one after the other, because utilisation is that of the second "
-        f"before); a warning where other processes had it open in {SHARED_SAMPLES} seconds or more. Skipped without "
-        "such idle seconds, unless the driver reports the owners of processes",
-        why="Another process takes its share of the GPU while it works. One that only has it open takes memory, and "
-        "nobody can tell afterwards whether it did more.",
+        threshold=f"invalid if the GPU was at {AT_WORK_PERCENT:g} % in {BUSY_IDLE_SAMPLES} seconds without a "
+        "request of this run (two samples in a row); a warning if other processes had it open in "
+        f"{SHARED_SAMPLES} seconds. Skipped without idle seconds, unless the driver reports process "
+        "owners",
+        why="Another process takes its share of the GPU while it works, and memory even when it does not.",
         advice="Stop the other process, or give the engine a GPU of its own (CUDA_VISIBLE_DEVICES).",
         rule=_shared_gpu,
     ),
@@ -248,12 +247,10 @@ CHECKS = (
         traps=(20,),
         severity="invalid",
         looks_at=("idle_engines",),
-        threshold=f"an engine of another arm that is up beside the measured one takes more than "
-        f"{IDLE_WARNING_PERCENT:g} % of a processor or of a GPU during the window, invalid above "
-        f"{IDLE_INVALID_PERCENT:g} %",
-        why='With order = "side_by_side" only one engine gets requests. One that works all the same takes time from '
-        "the measured one. An idle vLLM takes about 1 % of a processor.",
-        advice='Use order = "interleaved", in which no other engine is up.',
+        threshold=f"another arm's idle engine takes more than {IDLE_WARNING_PERCENT:g} % of a processor or GPU "
+        f"during the window: a warning; above {IDLE_INVALID_PERCENT:g} %: invalid",
+        why="An idle engine that works takes time from the measured one. An idle vLLM takes about 1 % of a processor.",
+        advice='Use order = "interleaved", which runs no other engine.',
         rule=_idle_engines,
     ),
     Check(
@@ -261,13 +258,11 @@ CHECKS = (
         traps=(27,),
         severity="invalid",
         looks_at=("beside", "duration_s"),
-        threshold="another worker of the machine was busy: invalid if the measured engine has no GPU, a warning if it "
-        "has one or runs elsewhere. An ingestion, a query of a page or a command took 0.1 s or longer: a note, and a "
-        f"warning above {percent(BESIDE_WARNING)} of the window",
-        why="What computes beside the engine and the client takes processor time, memory bandwidth and disk from them. "
-        "The ingester waits for the end of a window, unless windows of several workers leave no gap; queries of pages "
-        "run at the lowest priority.",
-        advice="Run one worker on a machine, and ask heavy questions when nothing is measured, or on another machine.",
+        threshold="another worker of the machine was busy: invalid if the measured engine has no GPU, else a "
+        "warning. An ingestion, a page's query or a command took 0.1 s or longer: a note, and a warning "
+        f"above {percent(BESIDE_WARNING)} of the window",
+        why="Other work takes processor time, memory bandwidth and disk from engine and client.",
+        advice="Run one worker per machine, and send heavy queries when nothing is measured, or on another machine.",
         rule=_beside,
     ),
     Check(
@@ -276,13 +271,12 @@ CHECKS = (
         severity="warning",
         looks_at=("other_cpu_percent", "run_queue", "memory_pressure_percent", "circumstances.gpus"),
         needs=("other_cpu_percent",),
-        threshold=f"programs other than the worker and its engines took more than {OTHERS_PERCENT:g} % of the "
-        f"processors that the run may use (a note up to {OTHERS_WITH_GPU_PERCENT:g} % if the engine has a GPU), or "
-        f"some program waited for memory in more than {PRESSURE_PERCENT:g} % of the window. Unknown, and skipped, for "
-        "servers that Drafthouse does not start. An otherwise quiet machine of two cores shows 1 to 3 %",
-        why="Other programs, and other guests of a cloud host, take processors, caches and memory bandwidth from the "
-        "engine. On two cores 80 % for others made repeats of one cell differ 3.7 times, with no word about it.",
-        advice="Stop the other programs, or measure again when they rest.",
+        threshold=f"programs other than the worker and its engines took more than {OTHERS_PERCENT:g} % of the run's "
+        f"processors (a note up to {OTHERS_WITH_GPU_PERCENT:g} % if the engine has a GPU), or some "
+        f"program waited for memory in more than {PRESSURE_PERCENT:g} % of the window. Skipped for "
+        "servers that Drafthouse does not start. A quiet two-core machine shows 1 to 3 %",
+        why="With 80 % of two cores taken by other programs, repeats of one cell differed 3.7 times.",
+        advice="Stop the other programs, or measure when they rest.",
         rule=_other_programs,
     ),
     Check(
@@ -290,12 +284,12 @@ CHECKS = (
         traps=(20, 29),
         severity="warning",
         looks_at=("cpu_throttled_percent", "cpu_mhz", "circumstances.gpus"),
-        threshold=f"a quota of the container (cgroup) held the processors back in more than {HELD_BACK_PERCENT:g} % of "
-        f"its periods; or, without a GPU, their median clock is {percent(CPU_CLOCK_FELL)} lower in the last third of "
-        f"the window than in the first ({CLOCK_SAMPLES} seconds of each). Says nothing where neither can be read",
-        why="A quota stops every thread for the rest of a period of 100 ms: latencies get steps that no model has. A "
-        "clock that falls had not settled.",
-        advice="Give the container whole processors (a cpuset) instead of a quota; warm the machine up, or fix its "
+        threshold=f"a container's quota (cgroup) held the processors back in more than {HELD_BACK_PERCENT:g} % of "
+        f"its periods, or, without a GPU, their median clock is {percent(CPU_CLOCK_FELL)} lower in the "
+        f"last third of the window than in the first ({CLOCK_SAMPLES} seconds of each)",
+        why="A quota stops every thread for the rest of a 100 ms period, which puts steps into latencies. A falling "
+        "clock had not settled.",
+        advice="Give the container whole processors (a cpuset) instead of a quota; warm up the machine, or fix its "
         "clock.",
         rule=_held_back,
     ),

@@ -190,14 +190,12 @@ CHECKS = (
         severity="warning",
         looks_at=(*FIGURES, "duration_s", "arm", "workload", "load", "repeat", "started_at"),
         needs=("arm",),
-        threshold=f"the repeats of a cell lie more than {APART:g} times apart in throughput or in median TPOT; windows "
-        f"below {LEAST_WINDOW_S:g} s do not count. Repeats "
-        "that scatter by 10 % (the reference pair on two quiet cores) do so in 0.4 % of cells with two repeats and in "
-        "1 % with three",
-        why="A ratio of means hides that a server was fast in one repeat and slow in the next. The interval is wide "
-        "then, but does not say why.",
-        advice="Look at what other programs took (other_programs), at clocks and at the log of the slow repeat. If the "
-        "repeats of one arm alone differ, its server changes with time: measure it from a fresh start.",
+        threshold=f"the repeats of a cell are more than {APART:g} times apart in throughput or median TPOT; windows "
+        f"below {LEAST_WINDOW_S:g} s do not count. With 10 % scatter that happens in 0.4 % of cells with "
+        "two repeats",
+        why="A mean hides that a server was fast in one repeat and slow in the next.",
+        advice="Look at other programs (other_programs), clocks and the slow repeat's log. If one arm alone differs, "
+        "its server changes with time: measure it from a fresh start.",
         rule=_repeats_differ,
     ),
     StudyCheck(
@@ -206,13 +204,12 @@ CHECKS = (
         severity="note",
         looks_at=("windows", *FIGURES, "duration_s", "arm", "workload", "load", "repeat", "started_at"),
         needs=("arm",),
-        threshold=f"a round of a cell lies more than {ROUNDS_APART:g} times from the same round of another repeat in "
-        f"throughput or in median TPOT; rounds below {LEAST_ROUND_S:g} s do not count. "
-        "Rounds that scatter by 20 % do so in 0.1 % of cells of twelve rounds and two repeats, in 0.4 % with three",
-        why="Something slowed one short window: another program, or the server. The interval over rounds counts it as "
-        "noise, but does not say why.",
-        advice="If other arms differ as much, look at what other programs took (other_programs). If one arm alone "
-        "does, look at its requests in that round.",
+        threshold=f"a round is more than {ROUNDS_APART:g} times from the same round of another repeat in throughput "
+        f"or median TPOT; rounds below {LEAST_ROUND_S:g} s do not count. With 20 % scatter that happens "
+        "in 0.1 % of cells of twelve rounds",
+        why="Another program or the server slowed one short window.",
+        advice="If other arms differ as much, look at other programs (other_programs). If one arm alone does, look "
+        "at its requests in that round.",
         rule=_rounds_differ,
     ),
     StudyCheck(
@@ -221,13 +218,12 @@ CHECKS = (
         severity="warning",
         looks_at=("output_tok_per_s", "duration_s", "launch_index", "arm", "workload", "load"),
         needs=("arm", "launch_index"),
-        threshold=f"an arm's throughput in closed loops differs by more than {percent(STARTS_APART)} between its first "
-        "and another engine start (of a server that runs already: repeat), in the mean over "
-        f"{LEAST_CELLS} cells or more, and by more than the cells' scatter (Student's t, {percent(BY_CHANCE)} over the "
-        "arm's starts)",
-        why="A start chooses memory, graphs and processors anew, and all its runs share the choice. Repeats on one "
-        "start then agree with each other and not with the truth.",
-        advice="Measure more engine starts (repeats with the order interleaved), not more repeats on one.",
+        threshold=f"an arm's closed-loop throughput differs by more than {percent(STARTS_APART)} between its first "
+        f"and another engine start (of a running server: repeat), in the mean over {LEAST_CELLS} cells, "
+        f"and by more than the cells' scatter (Student's t, {percent(BY_CHANCE)} over the arm's starts)",
+        why="Each start chooses memory, graphs and processors anew, so repeats on one start agree with each other, "
+        "not with the truth.",
+        advice="Measure more engine starts (interleaved repeats), not more repeats on one.",
         rule=_starts_differ,
     ),
 )

@@ -108,9 +108,9 @@ CHECKS = (
         severity="warning",
         looks_at=("log", "sampling"),
         threshold="any sampling parameter of the model's generation_config that requests do not send (they send "
-        "temperature, top_p, seed and the length); with temperature 0 those that only restrict the choice do not "
+        "temperature, top_p, seed and length). At temperature 0 those that only restrict the choice do not "
         "count",
-        why="Parameters that nobody sent, such as a repetition penalty, change the text and with it acceptance.",
+        why="Parameters that nobody sent, such as a repetition penalty, change the text and so acceptance.",
         advice='Set the engine flag generation-config = "vllm" for every arm (SGLang: sampling-defaults = "openai").',
         rule=_sampling,
     ),
@@ -119,10 +119,9 @@ CHECKS = (
         traps=(14,),
         severity="warning",
         looks_at=(_CONFIG, "load.max_concurrency", "arm.speculation"),
-        threshold="min(streams of the load, max_num_seqs) x (1 + k) tokens are more than the largest captured size "
-        "(SGLang counts requests, not tokens)",
-        why="Steps that are larger than any captured graph run without one: 25 against 133 tok/s in one report. The "
-        "run is correct for its settings, but those are not the settings of interest.",
+        threshold="min(streams, max_num_seqs) x (1 + k) tokens exceed the largest captured size (SGLang counts "
+        "requests, not tokens)",
+        why="Steps larger than any captured graph run without one: 25 instead of 133 tok/s in one report.",
         advice="Raise max_cudagraph_capture_size to max_num_seqs x (1 + k), or lower max-num-seqs.",
         rule=_capture_sizes,
     ),
@@ -141,9 +140,9 @@ CHECKS = (
         traps=(15,),
         severity="note",
         looks_at=("log", "arm.speculation"),
-        threshold="any line of the log that reports it",
-        why="A smaller token budget or a disabled scheduler is part of the price of speculation as it is served, but "
-        "not of speculation as such.",
+        threshold="any log line that reports it",
+        why="A smaller token budget or a disabled scheduler is a price of speculation as served, not of speculation "
+        "as such.",
         advice="To compare at equal settings, set them for the baseline too (max-num-batched-tokens, "
         "async-scheduling).",
         rule=_changed_by_speculation,
@@ -154,8 +153,8 @@ CHECKS = (
         severity="warning",
         looks_at=("counters_before", "counters_after"),
         threshold=f"more than {PREEMPTED_SHARE:g} preemptions per request",
-        why="A draft model and its cache leave less room for the target's, so an arm may preempt where the baseline "
-        "does not: then memory is compared, not speculation.",
+        why="A draft model takes memory from the target's cache. An arm that preempts where the baseline does not "
+        "compares memory, not speculation.",
         advice="Lower the concurrency or max_model_len, or give the KV cache more memory.",
         rule=_preemptions,
     ),

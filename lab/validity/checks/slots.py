@@ -190,14 +190,13 @@ CHECKS = (
         severity="warning",
         looks_at=(*FIGURES, "circumstances", "arm", "workload", "load"),
         needs=("arm",),
-        threshold=f"a slot's runs are, in the median of {LEAST_RUNS} or more, {percent(DIFFERS)} off what is usual for "
-        f"their cells, and by more than blocks of one slot differ (Student's t, {percent(BY_CHANCE)} over all slots "
-        "and figures). Usual is the middle of the medians of slots that are alike (machine, GPUs, driver, engine, "
-        "weights), of two the better. A note where slots that are not alike measured the same study",
-        why="A hotter, older or worse placed GPU makes every arm slower. Arms are compared on one slot, so ratios stay "
-        "fair, but absolute figures mix the slots.",
+        threshold=f"a slot's runs are, in the median of {LEAST_RUNS} or more, {percent(DIFFERS)} off what is usual "
+        f"for their cells, and by more than blocks of one slot differ (Student's t, {percent(BY_CHANCE)} "
+        "over all slots and figures). Usual is the middle of the medians of like slots (machine, GPUs, "
+        "driver, engine, weights), of two the better. A note if unlike slots measured the study",
+        why="A hotter, older or badly placed GPU slows every arm. Ratios stay fair; absolute figures mix the slots.",
         advice="Look at clocks, temperature and neighbours of that slot's runs, and leave its GPU out (setting gpus) "
-        "until it measures what the others do.",
+        "until it matches the others.",
         rule=_slot_differs,
     ),
     StudyCheck(
@@ -206,13 +205,11 @@ CHECKS = (
         severity="warning",
         looks_at=(*FIGURES, "circumstances", "arm", "workload", "load"),
         needs=("arm",),
-        threshold="a repeat of a cell in which no host measured all arms; a host that differs from its like as a slot "
-        "may not (see slot_differs). A note where neither is so and there are several hosts",
-        why="A ratio of two hosts would compare the hosts, so only runs of one host are compared: a study that moved "
-        "between two arms has fewer repeats. One that moved, or was spread, between blocks is fair in its ratios, and "
-        "mixes the hosts in its absolute figures.",
-        advice="Retry the study with --all on one host (hardware), and drain workers before their hosts stop: a "
-        "drained study moves between blocks.",
+        threshold="no host measured all arms of a cell's repeat, or a host differs from like hosts as in slot_differs. A "
+        "note if there are merely several hosts",
+        why="Only runs of one host are compared: a study that moved between two arms has fewer repeats. Between two "
+        "blocks its ratios are fair, and its absolute figures mix the hosts.",
+        advice="Retry the study with --all on one host (hardware), and drain workers before their hosts stop.",
         rule=_host_differs,
     ),
 )

@@ -93,12 +93,11 @@ CHECKS = (
         traps=(18, 20),
         severity="warning",
         looks_at=("sent_s", "end_s", "completion_tokens", "load"),
-        threshold=f"median tokens a second of a request differ by a factor of {DRIFT_RATIO:g} between the two halves, "
-        f"and by chance less often than {DRIFT_P:g} (Mann-Whitney). The first and the last request of every stream do "
-        f"not count, and {DRIFT_REQUESTS} of each half are needed; ramps and traces are meant to change",
-        why="Prompts come in random order, so both halves have the same work. A machine that heats up or is shared "
-        "gives them different speeds.",
-        advice="Repeat the run on a machine without other work; look at clocks and temperature in its telemetry.",
+        threshold=f"a request's median tokens/s differ by a factor of {DRIFT_RATIO:g} between the two halves, by "
+        f"chance less often than {DRIFT_P:g} (Mann-Whitney). Each stream's first and last request do not "
+        f"count; needs {DRIFT_REQUESTS} in each half. Not for ramps and traces",
+        why="Prompts come in random order, so both halves have the same work. Heat or other programs change the speed.",
+        advice="Repeat the run on a quiet machine; look at clocks and temperature in its telemetry.",
         rule=_drift,
     ),
     Check(
@@ -106,11 +105,10 @@ CHECKS = (
         traps=(18,),
         severity="note",
         looks_at=("sent_s", "end_s", "load.max_concurrency"),
-        threshold=f"fewer than half of the streams of a closed loop were busy for more than {percent(TAIL_SHARE)} of "
-        "the window; a run in rounds has its throughput without the ends",
-        why="Total tokens over total time has the end in it, when few requests are left. Everybody publishes it that "
-        "way, but the server could do more.",
-        advice="Send more prompts per stream: with eight or more, the tail is short.",
+        threshold=f"fewer than half of a closed loop's streams were busy for more than {percent(TAIL_SHARE)} of the "
+        "window. Throughput of a run in rounds leaves the ends out",
+        why="Total tokens over total time includes the end, when few requests are left.",
+        advice="Send more prompts per stream: with eight the tail is short.",
         rule=_tail,
     ),
     Check(
@@ -119,8 +117,8 @@ CHECKS = (
         severity="note",
         looks_at=("end_s", "error"),
         threshold=f"fewer than {BEYOND} requests beyond a percentile that is shown (p50, p90, p95, p99)",
-        why="A percentile with one or two requests beyond it depends on their luck.",
-        advice="Send more prompts (500 for p99), or compare means and medians only.",
+        why="A percentile with one or two requests beyond it is luck.",
+        advice="Send more prompts (500 for p99), or compare only means and medians.",
         rule=_percentiles,
     ),
 )

@@ -225,15 +225,14 @@ CHECKS = (
         severity="warning",
         looks_at=("chunk_s", "chunk_tokens", "completion_tokens", "first_token_s"),
         needs=("chunk_s", "completion_tokens"),
-        threshold=f"a warning where the first event and those within {percent(WITH_THE_FIRST)} of TPOT after it carry "
-        f"more tokens than a step can (1 + k, median) and TPOT is too low by more than {percent(TPOT_TOO_LOW)} for it; "
-        f"a note where {percent(IN_BURSTS)} of the events or more came with the one before (within {percent(NO_GAP)} "
-        "of the mean gap)",
-        why="TPOT divides the time after the first event by all tokens but one. A server that merges the events of "
-        "eight steps, or writes them at once, makes eight tokens in no time: TPOT fell from 11.5 to 7.4 ms, and no "
-        "token came sooner.",
+        threshold=f"a warning if the first event and those within {percent(WITH_THE_FIRST)} of TPOT after it carry "
+        "more tokens than a step can (1 + k, median), so that TPOT is too low by more than "
+        f"{percent(TPOT_TOO_LOW)}; a note if {percent(IN_BURSTS)} of the events came together with the "
+        f"one before (within {percent(NO_GAP)} of the mean gap)",
+        why="TPOT divides the time after the first event by the remaining tokens: merging the events of eight steps "
+        "lowered it from 11.5 to 7.4 ms, and no token came sooner.",
         advice="Compare E2E and throughput, which are right. Make the server write every step (vLLM: stream-interval "
-        "1), and look for a proxy that buffers.",
+        "1), and look for a buffering proxy.",
         rule=_bursts,
     ),
     Check(
@@ -241,12 +240,12 @@ CHECKS = (
         traps=(28,),
         severity="warning",
         looks_at=("sent_s", "first_token_s", "chunk_s"),
-        threshold=f"the median TTFT is below {EARLY_STEPS:g} of the time of a step, and the second event comes more "
-        f"than {LATE_STEPS:g} steps after the first; {LEAST_ANSWERS} answers of {LEAST_EVENTS} events are needed. A "
-        "network whose round trip takes longer than half a step hides it",
-        why="A server that sends a space at once, and the model's first token later, has a TTFT of 3 instead of 52 ms. "
-        "No model makes its first token in less time than a step.",
-        advice="Compare E2E; measure the server without what writes before it.",
+        threshold=f"median TTFT below {EARLY_STEPS:g} of a step's time, and the second event more than "
+        f"{LATE_STEPS:g} steps after the first; needs {LEAST_ANSWERS} answers of {LEAST_EVENTS} events. A "
+        "network with a round trip above half a step hides it",
+        why="No model makes its first token in less than a step. A server that sent a space first had a TTFT of 3 "
+        "instead of 52 ms.",
+        advice="Compare E2E, or measure the server without what writes before it.",
         rule=_early_first,
     ),
     Check(
@@ -254,14 +253,12 @@ CHECKS = (
         traps=(28,),
         severity="warning",
         looks_at=("sent_s", "chunk_s", "first_token_s", "end_s", "completion_tokens", "load"),
-        threshold=f"at most {percent(FEW_ANSWERS)} of the answers paused (a gap of {PAUSE_GAPS:g} usual ones or, in a "
-        f"closed loop after the first requests, a TTFT of {PAUSE_WAITS:g} usual ones, and {PAUSE_S:g} s), and that was "
-        f"more than {percent(TIME_LOST)} of the time of all streams. Gaps while a closed loop's first prompts are "
-        "read, and pauses of the length of the client's own lag, do not count",
-        why="Three answers of 24 that stop for 1.5 s take a quarter of the throughput: what is measured is the pause, "
-        "which may not be there in the next run.",
-        advice="Repeat the run. If the pauses stay, look for what they have in common (prompts, moments, the engine's "
-        "log).",
+        threshold=f"at most {percent(FEW_ANSWERS)} of the answers paused (for {PAUSE_GAPS:g} usual gaps or, in a "
+        f"closed loop after its first requests, a TTFT of {PAUSE_WAITS:g} usual ones, and {PAUSE_S:g} s), "
+        f"which took more than {percent(TIME_LOST)} of all streams' time. The client's own lag and the "
+        "reading of a closed loop's first prompts do not count",
+        why="Three of 24 answers that stop for 1.5 s take a quarter of the throughput: the run measures the pause.",
+        advice="Repeat the run. If the pauses stay, look for what they share (prompts, moments, log lines).",
         rule=_pauses,
     ),
     Check(
@@ -269,13 +266,12 @@ CHECKS = (
         traps=(28,),
         severity="warning",
         looks_at=("sent_s", "first_token_s", "end_s", "load.max_concurrency"),
-        threshold=f"in a closed loop whose streams are full, the server answers at most {percent(ANSWERED_SHARE)} of "
-        f"them at a time, and exactly so many for {percent(AT_THE_LIMIT)} of the time. Of four streams on; prompts "
-        "that take about as long as their answers can look alike",
-        why="The load asks for eight requests at once. A server that works on one of them is measured at concurrency "
-        "1, with the wait of the others in TTFT.",
-        advice="Look for a limit of the server or of a proxy before it (max-num-seqs, a queue), or lower "
-        "max_concurrency.",
+        threshold="in a closed loop with all streams full (four or more), the server answers at most "
+        f"{percent(ANSWERED_SHARE)} of them at a time, and exactly so many for {percent(AT_THE_LIMIT)} of "
+        "the time. Prompts that take about as long as their answers can look alike",
+        why="A server that works on one of eight requests is measured at concurrency 1, with the wait of the others "
+        "in TTFT.",
+        advice="Look for a limit in the server or a proxy (max-num-seqs, a queue), or lower max_concurrency.",
         rule=_not_served,
     ),
 )

@@ -153,9 +153,8 @@ CHECKS = (
         looks_at=(*FIGURES, "circumstances.hardware"),
         needs=FIGURES,
         threshold=f"two runs that agree in {', '.join(FIGURES)} to six digits",
-        why="Two machines, or two repeats, never give the same nanoseconds: one was copied from the other. Two of five "
-        "published sources contain such figures.",
-        advice="Find out which of them was measured, and delete the other.",
+        why="Two machines or repeats never give the same nanoseconds: one was copied.",
+        advice="Find out which was measured, and delete the other.",
         rule=_identical,
     ),
     StudyCheck(
@@ -164,7 +163,7 @@ CHECKS = (
         severity="warning",
         looks_at=("arm", "workload", "load", "repeat"),
         threshold=f"a cell with fewer than {REPEATS} completed runs",
-        why='A single point is not a result: "98 % of the baseline" may mean no difference at all.',
+        why='One point is not a result: "98 % of the baseline" may be no difference at all.',
         advice="Set repeats = 3 or more.",
         rule=_single,
     ),
@@ -174,7 +173,7 @@ CHECKS = (
         severity="note",
         looks_at=("load.max_concurrency",),
         threshold="all runs have the same max_concurrency",
-        why="A draft that pays for one stream often costs at sixteen.",
+        why="A draft that pays at one stream often costs at sixteen.",
         advice="Measure a sweep of concurrencies (pattern = concurrency_sweep).",
         rule=_one_concurrency,
     ),
@@ -184,7 +183,7 @@ CHECKS = (
         severity="invalid",
         looks_at=("arm", "circumstances"),
         threshold="runs with forced acceptance beside runs with a real one",
-        why="A chart with both compares a draft that does not exist with one that does.",
+        why="A chart of both compares a draft that exists with one that does not.",
         advice="Keep forced acceptance in a separate study.",
         rule=_synthetic_mixed,
     ),
@@ -194,12 +193,12 @@ CHECKS = (
         severity="invalid",
         looks_at=("num_drafts", "num_accepted_tokens", "launch_index", "started_at", "arm", "workload", "load"),
         needs=("arm", "launch_index"),
-        threshold="on most launches of an arm, accepted tokens a round rise by more than "
-        f"{percent(RISE)} from the first to the last cell with the same prompts, or in most cells from the first to "
-        f"the last repeat (of sampled outputs: of {LEAST_ROUNDS} rounds or more), and never fall by more than "
-        f"{percent(FALL)}; not for an engine's schedule, whose tokens depend on the load",
-        why="A suffix tree, or an n-gram cache, keeps the answers of the whole process: the second cell drafts the "
-        "answers of the first. On a real engine 3.1 accepted tokens a round became 5.5, in either order of the loads.",
+        threshold=f"accepted tokens per round rise by more than {percent(RISE)} from the first to the last cell "
+        "with the same prompts on most launches of an arm, or from the first to the last repeat in most "
+        f"cells (sampled outputs: from {LEAST_ROUNDS} rounds on), and never fall by more than "
+        f"{percent(FALL)}. Not for an engine's schedule, whose tokens depend on the load",
+        why="A suffix tree or n-gram cache remembers the process's answers: 3.1 accepted tokens per round became 5.5 "
+        "on a real engine.",
         advice='Use fresh_starts = "every_cell", or switch the memory off (suffix_decoding_max_cached_requests = 0).',
         rule=_remembering,
     ),
@@ -208,8 +207,8 @@ CHECKS = (
         traps=(20,),
         severity="note",
         looks_at=("started_at", "repeat", "is_baseline"),
-        threshold="all repeats of an arm lie on one side of all repeats of the baseline",
-        why="Heat and clocks change over the hours; A B B A spreads that over both arms.",
+        threshold="all repeats of an arm lie before, or all after, those of the baseline",
+        why="Heat and clocks change over hours; A B B A spreads that over both arms.",
         advice='Use order = "interleaved".',
         rule=_not_interleaved,
     ),

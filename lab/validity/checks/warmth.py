@@ -90,10 +90,9 @@ CHECKS = (
         traps=(12,),
         severity="invalid",
         looks_at=("log", "log_begin_bytes", "log_end_bytes", "duration_s", "chunk_s"),
-        threshold="any line of the window that reports compiling, autotuning or capturing graphs; invalid where some "
-        f"request also paused for {percent(PAUSE_SHARE)} of the window, else a warning. The window's lines are those "
-        "between the lengths that the log had when it began and ended",
-        why="First requests paid 1537 ms against 58 ms for compilation, and a published 37 tok/s was 158 tok/s warm.",
+        threshold="any log line of the window that reports compiling, autotuning or graph capture; invalid if some "
+        f"request also paused for {percent(PAUSE_SHARE)} of the window, else a warning",
+        why="Compilation cost first requests 1537 instead of 58 ms, and a published 37 tok/s was 158 tok/s warm.",
         advice=_COLD,
         rule=_compilation,
     ),
@@ -102,11 +101,12 @@ CHECKS = (
         traps=(12,),
         severity="invalid",
         looks_at=("sent_s", "first_token_s", "load"),
-        threshold=f"the quickest of the requests that a closed loop sends at once (of others: the first) needed "
-        f"{FIRST_RATIO_WARNING} times, and {FIRST_EXCESS_MS} ms more than, the later median TTFT times their number; "
-        f"invalid from {FIRST_RATIO_INVALID} times on where {percent(PAUSE_SHARE)} of the window went by so",
-        why="Requests sent together wait for each other's prompts, so that much is healthy; more is something that "
-        "only the first ones paid, such as compilation.",
+        threshold="the quickest of the requests that a closed loop sends at once (otherwise: the first) took "
+        f"{FIRST_RATIO_WARNING} times, and {FIRST_EXCESS_MS} ms more than, the later median TTFT times "
+        f"their number; invalid from {FIRST_RATIO_INVALID} times on if that was {percent(PAUSE_SHARE)} of "
+        "the window, else a warning",
+        why="Requests sent together wait for each other's prompts. More than that is something only the first ones "
+        "paid, such as compilation.",
         advice=_COLD,
         rule=_first_requests,
     ),
@@ -115,9 +115,9 @@ CHECKS = (
         traps=(12,),
         severity="warning",
         looks_at=("warmup_requests", "load.max_concurrency"),
-        threshold="fewer requests of the warm-up were answered than the load has streams",
-        why="Batches of a size that the engine has not seen are compiled or captured when they come first.",
-        advice="Look in the server's log for why it refused requests of the warm-up, then repeat the run.",
+        threshold="fewer warm-up requests were answered than the load has streams",
+        why="Batch sizes that the engine has not seen are compiled or captured at first use.",
+        advice="Find out in the server's log why it refused warm-up requests, then repeat the run.",
         rule=_warm_up,
     ),
 )

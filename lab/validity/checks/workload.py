@@ -130,9 +130,9 @@ CHECKS = (
         looks_at=("workload.dataset", "category"),
         needs=("workload.dataset",),
         threshold="any prompt of random tokens",
-        why="Random tokens distort acceptance in either direction. They are allowed, because published results use "
-        "them, but labelled wherever acceptance or speed-up is shown.",
-        advice="Use your own prompts, or a dataset of real text, for conclusions about acceptance.",
+        why="Random tokens distort acceptance in either direction. Published results use them, so they are allowed "
+        "and labelled.",
+        advice="For conclusions about acceptance use your own prompts or a dataset of real text.",
         rule=_synthetic,
     ),
     Check(
@@ -140,10 +140,10 @@ CHECKS = (
         traps=(1,),
         severity="warning",
         looks_at=("category",),
-        threshold="any request of a trace that records lengths or hashes of blocks instead of texts",
-        why="A draft predicts text. On the random tokens that stand for a missing text its acceptance, and with it any "
-        "speed-up, is not that of the recorded traffic; only the load of the baseline is.",
-        advice="Use a trace with messages for acceptance, or compare only what does not depend on it.",
+        threshold="any request of a trace that records lengths or block hashes instead of texts",
+        why="A draft predicts text. On the random tokens that replace a missing text, acceptance and speed-up are "
+        "not those of the recorded traffic.",
+        advice="For acceptance use a trace with messages; otherwise compare only what does not depend on it.",
         rule=_without_text,
     ),
     Check(
@@ -152,8 +152,8 @@ CHECKS = (
         severity="note",
         looks_at=("category",),
         threshold="any request without a category, if the arm speculates",
-        why="Acceptance depends on the kind of text (0.91 on code against 0.48 on prose for one model), so a mean "
-        "over an unknown mixture says little.",
+        why="Acceptance depends on the kind of text (0.91 on code, 0.48 on prose for one model), so a mean over an "
+        "unknown mix says little.",
         advice="Add a category to each row of the dataset.",
         rule=_no_category,
     ),
@@ -162,11 +162,11 @@ CHECKS = (
         traps=(3,),
         severity="invalid",
         looks_at=("output_text",),
-        threshold=f"a warning above {percent(DEGENERATE_WARNING)} of the outputs that are long enough to judge, "
-        f"invalid above {percent(DEGENERATE_INVALID)}",
-        why="Forced to write past its end (ignore_eos), a model loops, and a draft predicts a loop nearly always: a "
-        "loop of one token scored an acceptance length of 7.76 where 2.68 was true.",
-        advice="Ask for fewer output tokens, set ignore_eos = false, or use prompts that need long answers.",
+        threshold=f"a warning above {percent(DEGENERATE_WARNING)} of the outputs long enough to judge, invalid "
+        f"above {percent(DEGENERATE_INVALID)}",
+        why="Forced past its end (ignore_eos), a model loops, and drafts predict loops: one had an acceptance length "
+        "of 7.76 instead of 2.68.",
+        advice="Request fewer output tokens, set ignore_eos = false, or use prompts that need long answers.",
         rule=_degenerate,
     ),
     Check(
@@ -181,14 +181,12 @@ CHECKS = (
             "workload.prefix_tokens",
             "endpoint",
         ),
-        threshold=f"a warning if the server read fewer tokens of a prompt than were sent, invalid below "
-        f"{percent(PROMPT_SHARE)} of them. If what was sent was not counted, a warning if {CUT_PROMPTS} prompts "
-        f"or more have the same, highest number of tokens (from {CUT_FROM_TOKENS} on) and {CUT_TEXT_RATIO:g} times "
-        f"the text per token, or if {CUT_ALL_PROMPTS} prompts or more of different texts all have the same number; "
-        f"invalid if a prompt of {CUT_FROM_TOKENS} words or more has fewer tokens than words. Prompts that "
-        "were made to a length are not compared",
-        why="A prompt that the server truncated is another, cheaper prompt. If the tokens of a text were not counted, "
-        "truncation shows in lengths that are equal while the texts are not.",
+        threshold="a warning if the server read fewer tokens than were sent, invalid below "
+        f"{percent(PROMPT_SHARE)}. If sent tokens were not counted: a warning if {CUT_PROMPTS} prompts "
+        f"share the highest token count (from {CUT_FROM_TOKENS} on) with {CUT_TEXT_RATIO:g} times the "
+        f"text per token, or {CUT_ALL_PROMPTS} different prompts all have one count; invalid if a prompt "
+        f"of {CUT_FROM_TOKENS} words has fewer tokens than words. Prompts made to a length do not count",
+        why="A truncated prompt is another, cheaper prompt.",
         advice="Raise max_model_len, or choose shorter prompts.",
         rule=_truncated,
     ),

@@ -83,7 +83,7 @@ class StudyComparison:
 
     @property
     def standing(self) -> str:
-        """Say since when the verdicts stand, for pages, the command and reports."""
+        """Return a sentence with the date of the verdicts, for pages, the command and reports."""
         if self.stored is None:
             return NOT_STORED
         changed = f"; changed because: {self.changed_because}" if self.changed_because else ""

@@ -150,8 +150,8 @@ def nothing_sentence(cell: Measured) -> str:
 def show_tried(report: Report, view: View) -> None:
     st.subheader("What was tried, and what was left out", anchor=False)
     st.caption(
-        "Runs of the race alone. The expected speed-up rests on a setting's own runs, on its draft's acceptance by "
-        "position, and on what a round cost with other numbers of tokens."
+        "Only runs of the race count. The expected speed-up rests on a setting's own runs, on its draft's acceptance "
+        "by position, and on what a round cost with other numbers of tokens."
     )
     show_table(data.tried(report), data.TRIED_COLUMNS, "What was tried", view, "tried")
 

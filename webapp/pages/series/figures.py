@@ -28,7 +28,7 @@ _NOTE = (
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """Draw a series. Raises KeyError for parameters that name none, UserError for one that does not exist."""
+    """Draw a series. Raises KeyError if the parameters name no series, UserError if it does not exist."""
     name = parameters[url_params.SERIES.key][0]
     of = store.named(published_data.engine(), name)
     until = seen_as_of()

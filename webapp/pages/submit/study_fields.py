@@ -122,7 +122,7 @@ def _show_thinking(fields: Fields) -> None:
         on_change=take,
         args=("thinking", *THINKING_FLAGS),
         help="A switch of the model's chat template, for vLLM and the chat endpoint: it becomes two of the flags "
-        "below. Reasoning and answer tokens are counted apart in any case.",
+        "below. Reasoning and answer tokens are always counted separately.",
     )
     second.text_input(
         "Reasoning parser",
