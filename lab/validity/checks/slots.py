@@ -205,8 +205,8 @@ CHECKS = (
         severity="warning",
         looks_at=(*FIGURES, "circumstances", "arm", "workload", "load"),
         needs=("arm",),
-        threshold="no host measured all arms of a cell's repeat, or a host differs from like hosts as in slot_differs. A "
-        "note if there are merely several hosts",
+        threshold="no host measured all arms of a cell's repeat, or a host differs from like hosts as in slot_differs. "
+        "A note if there are merely several hosts",
         why="Only runs of one host are compared: a study that moved between two arms has fewer repeats. Between two "
         "blocks its ratios are fair, and its absolute figures mix the hosts.",
         advice="Retry the study with --all on one host (hardware), and drain workers before their hosts stop.",
