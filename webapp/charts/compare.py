@@ -81,8 +81,9 @@ def heat_panel(
         words=with_ratio["verdict"].map(lambda word: word or "none: a mean"),
         is_dark=[is_dark(mode, value / reach, higher=higher) for value in log2],
     )
+    above = _axis("top", columns.column_width + _WIDER_FONT)
     base = alt.Chart(shown).encode(
-        x=alt.X("column:N", sort=list(columns.order), title=None, axis=_axis("top", columns.column_width + _WIDER_FONT)),
+        x=alt.X("column:N", sort=list(columns.order), title=None, axis=above),
         y=alt.Y("row:N", sort=list(rows.order), title=None, axis=_axis("left", rows.name_width)),
     )
     cells = tiles(
@@ -94,9 +95,9 @@ def heat_panel(
             *("arm", ("row:N", rows.title), ("column:N", columns.title), "written", ("words:N", "Verdict"), "basis"),
         ),
     )
-    above, alone = (base.transform_filter(f"datum.interval {sign} ''") for sign in ("!=", "=="))
+    whole, alone = (base.transform_filter(f"datum.interval {sign} ''") for sign in ("!=", "=="))
     lines = [
-        tile_text(above, "figure", -_LINE, 13, fontWeight=600),
+        tile_text(whole, "figure", -_LINE, 13, fontWeight=600),
         tile_text(alone, "figure", 0, 13, fontWeight=600),
         tile_text(base, "interval", _LINE, 10),
     ]
