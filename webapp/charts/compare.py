@@ -35,6 +35,8 @@ _LEAST_REACH = 0.25
 _ROW_HEIGHT, _HEAD_HEIGHT, _LINE = 40, 62, 8
 #: Approximate width of a letter, of a column of figures, and the most for a name; tooltips have the whole name.
 _LETTER_WIDTH, _FIGURES_WIDTH, _MOST_WIDTH = 6.2, 70, 220
+#: Room for names of columns where the page's font is not installed, as in exported files.
+_WIDER_FONT = 16
 _CONCURRENCY = "Concurrency (requests in flight)"
 #: Points of one concurrency are set apart by this factor, so that their intervals can be told apart.
 _APART = 1.035
@@ -79,8 +81,9 @@ def heat_panel(
         words=with_ratio["verdict"].map(lambda word: word or "none: a mean"),
         is_dark=[is_dark(mode, value / reach, higher=higher) for value in log2],
     )
+    above = _axis("top", columns.column_width + _WIDER_FONT)
     base = alt.Chart(shown).encode(
-        x=alt.X("column:N", sort=list(columns.order), title=None, axis=_axis("top", columns.column_width)),
+        x=alt.X("column:N", sort=list(columns.order), title=None, axis=above),
         y=alt.Y("row:N", sort=list(rows.order), title=None, axis=_axis("left", rows.name_width)),
     )
     cells = tiles(
@@ -92,9 +95,9 @@ def heat_panel(
             *("arm", ("row:N", rows.title), ("column:N", columns.title), "written", ("words:N", "Verdict"), "basis"),
         ),
     )
-    above, alone = (base.transform_filter(f"datum.interval {sign} ''") for sign in ("!=", "=="))
+    whole, alone = (base.transform_filter(f"datum.interval {sign} ''") for sign in ("!=", "=="))
     lines = [
-        tile_text(above, "figure", -_LINE, 13, fontWeight=600),
+        tile_text(whole, "figure", -_LINE, 13, fontWeight=600),
         tile_text(alone, "figure", 0, 13, fontWeight=600),
         tile_text(base, "interval", _LINE, 10),
     ]
