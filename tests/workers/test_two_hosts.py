@@ -109,7 +109,7 @@ def test_identical_arms_on_two_hosts_one_half_as_fast_are_told_apart_by_nothing(
 def test_a_block_of_a_killed_host_is_measured_again_whole_on_the_other(home: Home) -> None:
     go = home.folder / "go"
     arms = [{"name": "plain", "baseline": True}, {"name": "other", "flags": {"await_file": str(go)}}]
-    job_id = home.submit(**STUDY | {"arms": arms}, repeats=3)
+    job_id = home.submit(**STUDY | {"arms": arms}, repeats=2)
     with worker_on(home, "w1", 1) as first:
         until(lambda: len(home.runs()) == 1, "w1 has measured half of the first block")
         with worker_on(home, "w2", 2):
@@ -121,11 +121,11 @@ def test_a_block_of_a_killed_host_is_measured_again_whole_on_the_other(home: Hom
     assert home.event_kinds(job_id) == kinds
     progress = home.job(job_id).progress
     assert progress is not None
-    assert (progress.runs_done, progress.runs_total) == (6, 6)
-    measured = sorted((run.circumstances.host, run.repeat, run.arm.name) for run in home.runs())
-    whole = [("w2", repeat, arm) for repeat in range(3) for arm in ("other", "plain")]
+    assert (progress.runs_done, progress.runs_total) == (4, 4)
+    measured = sorted((str(run.circumstances.host), run.repeat, run.arm.name) for run in home.runs())
+    whole = [("w2", repeat, arm) for repeat in range(2) for arm in ("other", "plain")]
     assert measured == [("w1", 0, "plain"), *whole]
-    assert compared(home).blocks == 3
+    assert compared(home).blocks == 2
 
 
 def test_a_host_with_other_weights_gives_the_study_back(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
