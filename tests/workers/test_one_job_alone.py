@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ def test_a_block_whose_bundles_do_not_come_is_measured_again(home: Home, monkeyp
     shared_id = home.submit(**SMALL, repeats=2, spread=True)
     shared = claim(home.database, OTHER, lease_s=600.0)
     assert shared is not None
-    its = {"is_dead": lambda _worker: False, "is_own": True}
+    its: dict[str, Any] = {"is_dead": lambda _worker: False, "is_own": True}
     blocks = SharedBlocks(home.settings, home.database, shared, OTHER, **its)
     block = blocks.claim(blocks.view())
     assert block is not None

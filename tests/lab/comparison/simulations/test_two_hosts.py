@@ -35,12 +35,12 @@ def words(slowness: float) -> list[str]:
     world = replace(World(), prompt_by_arm=0.0)
     base, tried = requests(rng, world, (_STUDIES, _PROMPTS, _BLOCKS))
     is_slow = rng.random((_STUDIES, _BLOCKS)) < 0.5  # whichever host was free took the block
-    found = []
+    found: list[str] = []
     for study in range(_STUDIES):
         factors = np.where(is_slow[study], slowness, 1.0)
         hosts = ["w2" if slow else "w1" for slow in is_slow[study]]
-        arms = (runs(arm, of[study] * factors, hosts) for arm, of in (("plain", base), ("same", tried)))
-        found.append(verdicts([compare(*arms, "lower")])[0].word)
+        plain, same = runs("plain", base[study] * factors, hosts), runs("same", tried[study] * factors, hosts)
+        found.append(verdicts([compare(plain, same, "lower")])[0].word)
     return found
 
 

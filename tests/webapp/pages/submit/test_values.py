@@ -136,6 +136,7 @@ def test_every_preset_comes_back_from_the_form_as_it_was(name: str, reference: b
         {"tune": {}},
         {"tune": TUNE},
         {"spread": True, "repeats": 4},
+        {"spread": "hosts", "repeats": 4},
     ],
 )
 def test_every_part_of_a_study_comes_back_as_it_was(parts: dict[str, Any]) -> None:
