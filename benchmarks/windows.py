@@ -38,6 +38,7 @@ STREAMS, TOKENS, _TICK_S = (1, 8, 64), 24, 0.02
 #: The windows of a run, each with the prompts of a study's.
 _WINDOWS = 4
 _DRAFT = Speculation(method="draft_model", model="reference-draft", num_speculative_tokens=3)
+_WORKLOAD = Workload(output_tokens=TOKENS)
 ARMS = (Arm(name="no draft"), Arm(name="draft", speculation=_DRAFT))
 
 
@@ -56,8 +57,14 @@ def run(settings: Settings, repeats: int) -> None:
         check_model(settings.models_dir, name)
     for streams in STREAMS:
         measure_steady(settings, streams, repeats)
-    flags = FLAGS["vllm"] | {"max-num-seqs": max(STREAMS)}
-    study = Study(name="windows", target=TARGET, arms=ARMS, loads=(Load(),), engine_flags=flags)
+    study = Study(
+        name="windows",
+        target=TARGET,
+        arms=ARMS,
+        workloads=(_WORKLOAD,),
+        loads=tuple(_load(streams) for streams in STREAMS),
+        engine_flags=FLAGS["vllm"] | {"max-num-seqs": max(STREAMS)},
+    )
     with own_home(settings) as own:
         for arm in ARMS:
             with serving(own, study, arm) as base_url:
@@ -71,14 +78,17 @@ def measure_steady(settings: Settings, streams: int, repeats: int, tick_s: float
     _show("steady server", streams, *pairs)
 
 
+def _load(streams: int) -> Load:
+    return Load(max_concurrency=streams, num_prompts=3 * streams * _WINDOWS)
+
+
 def _pairs(
     settings: Settings, base_url: str, model: str, streams: int, repeats: int
 ) -> tuple[list[Figures], list[Figures]]:
     """Return the figures of runs in several windows and of runs in one, by turns."""
-    workload = Workload(output_tokens=TOKENS)
-    load = Load(max_concurrency=streams, num_prompts=_WINDOWS * (3 * streams if streams > 1 else 3))
-    prompts = load_prompts(settings, workload, load.num_prompts, seed=0)
-    windows = min(_WINDOWS, number_of_windows(PlannedRun(ARMS[0], workload, load, 0)))
+    load = _load(streams)
+    prompts = load_prompts(settings, _WORKLOAD, load.num_prompts, seed=0)
+    windows = min(_WINDOWS, number_of_windows(PlannedRun(ARMS[0], _WORKLOAD, load, 0)))
     hands = dealt([len(prompt.text) for prompt in prompts], windows, seed=0)
     short = [[prompts[place] for place in hand] for hand in hands]
     target = Endpoint(base_url, model, token_ids=True)
