@@ -146,7 +146,7 @@ class Settings(BaseSettings):
     )
     web_share_by: Literal["everybody", "owners", "administrators"] = Field(
         default="owners",
-        description="who may make such links: everybody, owners (of the study or run), or administrators",
+        description="who may publish such links: everybody, owners (of the study or run), or administrators",
     )
     web_snapshots: int = Field(
         default=3,
