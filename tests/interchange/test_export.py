@@ -60,12 +60,19 @@ def filled(made: Settings, tmp_path: Path) -> Settings:
     return Settings(home=tmp_path / "home")
 
 
+@pytest.fixture(scope="module")
+def made_with_imports(made: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """And one of imported ones, only to be copied."""
+    both = Settings(home=shutil.copytree(made.home, tmp_path_factory.mktemp("with imports") / "home"))
+    import_paths(both, ORIGINALS, labels={"study": "theirs"}, actor=ADMIN)
+    ingest_all(both)
+    return both
+
+
 @pytest.fixture
-def with_imports(filled: Settings) -> Settings:
-    """And one of imported ones."""
-    import_paths(filled, ORIGINALS, labels={"study": "theirs"}, actor=ADMIN)
-    ingest_all(filled)
-    return filled
+def with_imports(made_with_imports: Settings, tmp_path: Path) -> Settings:
+    """A job of two measured runs and one of imported ones."""
+    return Settings(home=shutil.copytree(made_with_imports.home, tmp_path / "home"))
 
 
 @pytest.fixture

@@ -51,12 +51,25 @@ def ended_study(settings: Settings) -> str:
     return job_id
 
 
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The home of `ended_study`, only to be copied, and its job."""
+    settings = make_home(tmp_path_factory.mktemp("ended"))
+    return settings.home, ended_study(settings)
+
+
+@pytest.fixture
+def job_id(ended: tuple[Path, str], settings: Settings) -> str:
+    """Of the study that has ended in this test's home."""
+    shutil.copytree(ended[0], settings.home, dirs_exist_ok=True)
+    return ended[1]
+
+
 def changed_because(settings: Settings) -> list[tuple[Any, ...]]:
     return ask(settings, "SELECT DISTINCT changed_because FROM comparisons")
 
 
-def test_a_stored_comparison_is_the_computed_one_to_the_last_digit(settings: Settings) -> None:
-    job_id = ended_study(settings)
+def test_a_stored_comparison_is_the_computed_one_to_the_last_digit(settings: Settings, job_id: str) -> None:
     with open_warehouse(settings.warehouse_file) as con:
         for metric in ("output_tok_per_s", "ttft_p99_ms", "tpot_p50_ms"):
             for strict in (False, True):
@@ -71,9 +84,8 @@ def test_a_stored_comparison_is_the_computed_one_to_the_last_digit(settings: Set
 
 
 def test_a_finished_study_says_the_same_after_later_runs_a_rebuild_and_another_analysis(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, job_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_id = ended_study(settings)
     said, rows = everything_said(settings, job_id), ask(settings, ROWS)
     assert len(rows) == 2 * 9 * 4  # two readings of nine metrics, in one cell and over all, of two arms
     measure(settings, "later", LATER, scatter=0.9)
@@ -93,8 +105,7 @@ def test_a_finished_study_says_the_same_after_later_runs_a_rebuild_and_another_a
         }
 
 
-def test_a_run_that_is_removed_is_named_as_the_reason_of_a_change(settings: Settings) -> None:
-    job_id = ended_study(settings)
+def test_a_run_that_is_removed_is_named_as_the_reason_of_a_change(settings: Settings, job_id: str) -> None:
     rows = ask(settings, ROWS)
     assert changed_because(settings) == [(None,)]
     shutil.rmtree(bundle_folder(settings.bundles, job_id, f"{job_id}-drafted-1-0"))
@@ -107,8 +118,7 @@ def test_a_run_that_is_removed_is_named_as_the_reason_of_a_change(settings: Sett
     assert [len(pair.candidate.runs) for pair in comparison.pairs] == [3, 3]
 
 
-def test_a_run_that_is_found_invalid_later_is_named_with_why(settings: Settings) -> None:
-    job_id = ended_study(settings)
+def test_a_run_that_is_found_invalid_later_is_named_with_why(settings: Settings, job_id: str) -> None:
     rows, after = ask(settings, ROWS), healthy().run.counters_after
     assert after is not None
     wrong = after.model_copy(update={"generation_tokens": 10.0 * (after.generation_tokens or 0)})
@@ -120,15 +130,13 @@ def test_a_run_that_is_found_invalid_later_is_named_with_why(settings: Settings)
     assert because.startswith("1 of its 9 runs was found invalid: ")
 
 
-def test_runs_that_appear_later_are_named_as_the_reason_of_a_change(settings: Settings) -> None:
-    job_id = ended_study(settings)
+def test_runs_that_appear_later_are_named_as_the_reason_of_a_change(settings: Settings, job_id: str) -> None:
     measure(settings, job_id, BEGAN, repeats=range(3, 4))
     ingest_all(settings)
     assert changed_because(settings) == [("3 runs were measured or restored since",)]
 
 
-def test_a_study_judged_again_has_both_verdicts_and_shows_the_first(settings: Settings) -> None:
-    job_id = ended_study(settings)
+def test_a_study_judged_again_has_both_verdicts_and_shows_the_first(settings: Settings, job_id: str) -> None:
     measure(settings, "later", LATER, scatter=0.9)
     ingest_all(settings)
     rows = ask(settings, ROWS)
@@ -147,8 +155,7 @@ def test_a_study_judged_again_has_both_verdicts_and_shows_the_first(settings: Se
     assert "when it was judged again" in asked.standing
 
 
-def test_a_job_that_is_measured_again_gets_its_verdict_when_it_ends_again(settings: Settings) -> None:
-    job_id = ended_study(settings)
+def test_a_job_that_is_measured_again_gets_its_verdict_when_it_ends_again(settings: Settings, job_id: str) -> None:
     engine = app_engine(settings.app_database_url)
     queue.retry(engine, job_id, actor=ADMIN, everything=True)
     engine.dispose()
@@ -225,14 +232,13 @@ def test_a_verdict_that_was_written_and_not_read_is_kept_after_a_kill(
     assert ask(settings, "SELECT DISTINCT analysis_version FROM comparisons") == [(first.analysis_version,)]
 
 
-def test_a_point_in_time_before_the_study_was_judged_has_no_stored_verdict(settings: Settings) -> None:
-    job_id = ended_study(settings)
+def test_a_point_in_time_before_the_study_was_judged_has_no_stored_verdict(settings: Settings, job_id: str) -> None:
     with as_of(LATER), open_warehouse(settings.warehouse_file) as con:
         assert compare_study(con, job_id).standing == NOT_STORED
 
 
+@pytest.mark.usefixtures("job_id")
 def test_what_is_published_twice_is_rebuilt_equal(settings: Settings) -> None:
-    ended_study(settings)
     before = contents(settings)
     rebuild(settings)
     assert contents(settings) == before
