@@ -35,8 +35,10 @@ warehouse.sql("SELECT arm, concurrency, output_tok_per_s FROM valid_latest_runs 
 #: A latency has one column for each statistic, next to each other: they share a row.
 _STATISTIC = re.compile(r"\b(mean|\d+th percentile \(linear\)) of\b")
 #: Tables that SQL can read, too, but whose rows the views and other tables have.
-_BEHIND_VIEWS = ("alembic_version", "archived_runs", "judged_arms", "judged_metrics", "judgements", "recent_requests")
-_BEHIND_VIEWS += ("prompt_latencies", "prompt_lists", "run_metrics", "run_validity", "study_validity")
+_BEHIND_VIEWS = (
+    *("alembic_version", "archived_runs", "judged_arms", "judged_metrics", "judgements", "recent_requests"),
+    *("prompt_latencies", "prompt_lists", "run_metrics", "run_validity", "study_validity"),
+)
 _UNIT = re.compile(r" \[([^];]+)(?:; (higher|lower) is better)?\]$")
 _RELATIONS = """
     SELECT view_name AS name, comment, 'view' AS kind FROM duckdb_views() WHERE NOT internal
