@@ -95,7 +95,12 @@ def _insert(engine: sa.Engine, study: Study, priority: int, actor: Actor, within
         now = database_now(connection)
         _store_study(connection, study, study_json, now)
         job_id = _new_id(connection, now)
-        row = {"job_id": job_id, "study_id": study.digest(), "name": study.name, "study_json": study_json}
+        row: dict[str, object] = {
+            "job_id": job_id,
+            "study_id": study.digest(),
+            "name": study.name,
+            "study_json": study_json,
+        }
         hardware = None if study.hardware is None else study.hardware.lower()
         row |= {"needs": needs_of([arm.engine for arm in study.arms]), "over_hosts": study.over_hosts}
         queued = {"state": "queued", "priority": priority, "submitted_at": now, "hardware": hardware}

@@ -157,7 +157,7 @@ def likeness_here(settings: Settings, study: Study, check: Callable[[], None]) -
         own = profile_environment(settings, profile, study, arm)
         variables = whole_environment(settings.engines_dir, profile, own)
         draft, flags = arm.speculation, study.engine_flags | arm.flags
-        wanted = {study.target: flags.get("revision")}
+        wanted: dict[str, object] = {study.target: flags.get("revision")}
         if draft is not None and draft.model is not None:
             wanted[draft.model] = draft.options.get("revision")
         for model, revision in wanted.items():

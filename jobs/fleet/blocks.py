@@ -89,7 +89,7 @@ def claim_block(
         is_free = job_blocks.c.lease_expires_at <= database_now_s()
         query = sa.select(job_blocks, is_free.label("is_free")).where(_counting(job)).order_by(job_blocks.c.attempt)
         counting = connection.execute(query).mappings().all()
-        lease = {"worker": worker, "lease_expires_at": database_now_s() + lease_s}
+        lease: dict[str, object] = {"worker": worker, "lease_expires_at": database_now_s() + lease_s}
         if job.over_hosts:
             _refuse_unlike(counting, likeness, host_of(worker))
             lease["likeness"] = None if likeness is None else json.dumps(likeness, sort_keys=True)
