@@ -278,7 +278,8 @@ def _same(agreed: Agreement) -> str:
 def _degenerate(agreed: Agreement) -> str:
     """Return the share of degenerate outputs, of the baseline and of the arm."""
     shares = (agreed.baseline_degenerate_share, agreed.candidate_degenerate_share)
-    return "" if None in shares else " / ".join(percentage(share) for share in shares)
+    known = [percentage(share) for share in shares if share is not None]
+    return " / ".join(known) if len(known) == len(shares) else ""
 
 
 def _show_tables(comparison: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:
