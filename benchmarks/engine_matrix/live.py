@@ -65,8 +65,11 @@ def _steady(event: dict[str, Any]) -> dict[str, Any]:
 
 
 async def page(session: aiohttp.ClientSession, method: str, url: str, body: object = None) -> Answer:
-    """Return the answer of one page, cut where it is long; of a request that succeeded, the status."""
-    async with session.request(method, url, json=body) as answer:
+    """Return the answer of one page, cut where it is long; of a request that succeeded, the status.
+
+    Its connection is not used again: vLLM 0.19 and 0.22 close one after a refusal without saying so.
+    """
+    async with session.request(method, url, json=body, headers={"Connection": "close"}) as answer:
         text = (await answer.text()).partition(_TRACE)[0][:_MOST_CHARS]
     return Answer(status=answer.status, text="" if body is not None and answer.status == 200 else text)
 
