@@ -219,7 +219,7 @@ def test_the_lowest_cost_needs_one_currency_and_energy_needs_a_measurement() -> 
     assert tables.slo_card(None, {}, 0.99, [COST]).value == "no SLO"
     within = tables.slo_card(Slo(ttft_ms=100), {COST.cell.workload: COST}, 0.99, [COST])
     paid = f"{number(COST.per_million_output_tokens)} USD per 10⁶ output tokens, {tables.where(COST)}"
-    assert (within.value, within.detail) == (COST.arm, f"{paid}: TTFT at most 100 ms, for 99% of requests")
+    assert (within.value, within.detail) == (COST.arm, f"{paid}: TTFT at most 100 ms, for 99 % of requests")
 
 
 def test_a_table_has_energy_and_answers_only_where_they_were_measured() -> None:

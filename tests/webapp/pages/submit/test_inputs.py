@@ -29,6 +29,7 @@ def test_each_field_has_a_title_and_a_word_for_each_choice(model: type[BaseModel
         assert (bool(info.title), rest) == (True, ""), path
         types = (info.annotation, *get_args(info.annotation))
         literals = {value for of in types if get_origin(of) is Literal for value in get_args(of)}
+        literals |= {True, False} if literals and bool in types else set()
         called = [set(of.choices) for of in info.metadata if isinstance(of, Input) and of.choices]
         assert not literals or called in ([], [literals]), path
 
