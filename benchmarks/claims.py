@@ -245,7 +245,7 @@ def _beats(url: str, owners: list[tuple[str, str]], seconds: float, connections:
     def beat(number: int) -> list[float]:
         took_ms: list[float] = []
         time.sleep(_BEAT_EVERY_S * number / len(owners))
-        while time.monotonic() < ends_s:
+        while not took_ms or time.monotonic() < ends_s:
             try:
                 took_ms.append(_beat_ms(database, *owners[number]))
             except DATABASE_ERRORS as error:
