@@ -137,8 +137,11 @@ def _herd_ms(url: str, workers: int, times: int) -> list[float]:
 
 
 def _until(is_over: Callable[[], bool], measure: Callable[[], float]) -> Iterator[float]:
-    while not is_over():
+    """Yield what is measured until it is over, twice at least: a percentile needs two."""
+    count = 0
+    while count < 2 or not is_over():
         yield measure()
+        count += 1
         time.sleep(_SAMPLED_EVERY_S)
 
 

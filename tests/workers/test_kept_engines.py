@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import signal
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def test_the_same_study_takes_the_engines_over_and_counts_one_start(keeping: tup
     ingest_all(home.settings)
     with open_warehouse(home.settings.warehouse_file) as con:
         arms = arm_runs(con, [first, third], "output_tok_per_s")
-        assert {run.launch for arm in arms for run in arm.runs} == {f"{first}/0"}
+        assert {run.launch for arm in arms for run in arm.runs} == {f"{first}/0/{platform.node()}"}
     assert ask(home.settings, "select count(*) from runs where log_end_bytes is not null") == [(6,)]
     assert list((home.settings.logs_dir / "engines").glob(f"{second}*.log")) == []
 

@@ -71,7 +71,8 @@ def compared(home: Home) -> Comparison:
     for folder in find_bundles(home.settings.bundles):
         bundle = read_bundle(folder)
         run, number = bundle.run, measure(bundle.run, bundle.requests, bundle.telemetry)["output_tok_per_s"]
-        row = {name: getattr(run, name) for name in ("run_id", "job_id", "repeat", "launch_index", "until_decided")}
+        names = ("run_id", "job_id", "repeat", "launch_index", "taken_over_from", "until_decided")
+        row = {name: getattr(run, name) for name in names}
         arms[run.arm.name].append(sample(row | {"arm": run.arm.name, "host": run.circumstances.host, "number": number}))
     return compare(arms["plain"], arms["other"], "higher")
 

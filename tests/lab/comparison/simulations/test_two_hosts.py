@@ -24,7 +24,13 @@ def runs(arm: str, latencies: Array, hosts: list[str]) -> list[RunSample]:
     for repeat, host in enumerate(hosts):
         numbers = latencies[:, repeat]
         row: dict[str, Any] = {"run_id": f"{arm}-{repeat}", "arm": arm, "job_id": "job", "repeat": repeat}
-        row |= {"launch_index": repeat, "host": host, "until_decided": False, "number": float(numbers.mean())}
+        row |= {
+            "launch_index": repeat,
+            "taken_over_from": None,
+            "host": host,
+            "until_decided": False,
+            "number": float(numbers.mean()),
+        }
         samples.append(sample(row, requests=Requests(names, numbers)))
     return samples
 
