@@ -27,9 +27,10 @@ class Interval:
 
     @property
     def inverted(self) -> Interval:
-        """Return the inverse of a ratio."""
-        low, high = (None if bound is None else 1 / bound for bound in (self.low, self.high))
-        return Interval(1 / self.value, high, low)
+        """Return the inverse of a ratio. An interval so wide that a bound is 0 in floating point becomes unknown."""
+        if not self.low or not self.high:
+            return Interval(1 / self.value, None, None)
+        return Interval(1 / self.value, 1 / self.high, 1 / self.low)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,12 @@ def test_a_gain_is_the_ratio_the_better_way_round() -> None:
     assert Judged(comparison, verdict).ratio == verdict.interval
 
 
+def test_a_gain_has_no_interval_where_a_bound_is_nothing_in_floating_point() -> None:
+    comparison = Comparison("lower", 2, None, Interval(0.8, 0.0, 1e300), None, None, "2 repeats")
+    assert comparison.gain == Interval(1.25, None, None)
+    assert Interval(0.5, 0.25, float("inf")).inverted == Interval(2.0, 0.0, 4.0)
+
+
 def test_what_only_the_correction_leaves_open_is_said_in_these_words() -> None:
     compared = Comparison("higher", 3, None, Interval(1.42, 1.01, 1.99), None, None, "3 repeats")
     wider = Verdict("inconclusive", 0.2, 1.0, 1, Interval(1.42, 0.8, 2.5), claims=12)
