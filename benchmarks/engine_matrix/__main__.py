@@ -232,12 +232,21 @@ def _without_shared_metrics(arms: dict[str, TriedArm]) -> dict[str, TriedArm]:
 
 
 def _measured(settings: Settings, names: list[str]) -> dict[str, dict[str, Any]]:
-    """Measure these arms in one study. Return what of each capture the study decides."""
+    """Measure these arms in one study. Return what of each capture the study decides. A run that fails is a result,
+    too, unless it is the baseline's.
+    """
     if BASELINE not in names:
         return {}
-    measured_study(settings, _study(names))
+    problem = None
+    try:
+        measured_study(settings, _study(names))
+    except EngineError as error:
+        problem = error
     bundles = [read_bundle(folder) for folder in find_bundles(settings.bundles)]
-    return {bundle.run.arm.name: _of_run(bundle) for bundle in bundles}
+    found = {bundle.run.arm.name: _of_run(bundle) for bundle in bundles}
+    if problem is not None and found.get(BASELINE, {}).get("state") != "measured":
+        raise problem
+    return found
 
 
 def _of_run(bundle: Bundle) -> dict[str, Any]:
