@@ -148,7 +148,9 @@ def _captured(settings: Settings, folder: Path) -> Capture:
 
 
 def _study(names: list[str]) -> Study:
-    """Return the study of these arms: small, and without a compiled graph, which takes minutes on a CPU."""
+    """Return the study of these arms: without a compiled graph, which takes minutes on a CPU, and small, but longer than
+    the second after which an engine's gauges are read.
+    """
     arms = [{"name": name, **({"speculation": _speculation(name)} if name in _SPECULATION else {})} for name in names]
     return study_from_dict(
         {
@@ -157,7 +159,7 @@ def _study(names: list[str]) -> Study:
             "engine_flags": {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 4},
             "arms": [arm | ({"baseline": True} if arm["name"] == BASELINE else {}) for arm in arms],
             "workloads": [{"category": "code", "output_tokens": 24}],
-            "loads": [{"max_concurrency": 2, "num_prompts": 4}],
+            "loads": [{"max_concurrency": 2, "num_prompts": 32}],
             "repeats": 1,
         }
     )

@@ -179,6 +179,6 @@ def test_captures_hold_nothing_of_the_machine_they_were_made_on() -> None:
 def test_tool_calls_ranks_and_sleep_are_told_of_the_releases_that_were_asked() -> None:
     lines = [text for text in versions_table().splitlines() if " besides: " in text]
     assert lines[0].startswith("- 0.32.0+cpu besides: a tool call streams; two ranks do not start: ")
-    assert lines[1].startswith('- 0.29.0+cpu besides: a tool call streams; tokens by rank {"0": ')
+    assert lines[1].startswith('- 0.31.0+cpu besides: a tool call streams; tokens by rank {"0": ')
     assert all(line.endswith("Sleep mode is not supported on current platform.") for line in lines)
     assert "'function': {'name': 'add'}" in str(captures()["vllm", "0.32.0"].streams["tool call"])

