@@ -148,8 +148,8 @@ def _captured(settings: Settings, folder: Path) -> Capture:
 
 
 def _study(names: list[str]) -> Study:
-    """Return the study of these arms: without a compiled graph, which takes minutes on a CPU, and small, but longer than
-    the second after which an engine's gauges are read.
+    """Return the study of these arms, without a compiled graph, which takes minutes on a CPU. It is small, but longer
+    than the second after which an engine's gauges are read.
     """
     arms = [{"name": name, **({"speculation": _speculation(name)} if name in _SPECULATION else {})} for name in names]
     return study_from_dict(
