@@ -21,7 +21,9 @@ from tests.workers.engine_runtime.stand_ins import worked
 from tests.workers.homes import REPOSITORY, Home, new_home, program
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle, read_log
 
-TOKENS, REQUESTS, STREAMS, TRIES = 32, 12, 2, 3
+TOKENS, REQUESTS, STREAMS, TRIES = 32, 12, 2, 4
+#: So many arms may be held up by a busy machine in a try that counts.
+MAY_BE_HELD_UP = 1
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
 MTP = {"method": "mtp", "num_speculative_tokens": 3}
 FORCED = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.0}
@@ -100,14 +102,23 @@ def serving(*names: str) -> Iterator[int]:
 
 
 def _measured(home: Home) -> list[dict[str, Judged]]:
-    """Every arm, once more where the machine held it up: a false alarm that has its reason in a check comes again."""
+    """Every arm, again while the machine holds up several, then those alone that it held up: a false alarm that has its
+    reason in a check comes again.
+    """
     dataset = prepared(home, prompts())
     with serving("none", *THEIRS) as port:
         baseline, *others = arms(port)
         tries = [_tried(home, dataset, [baseline, *others])]
-        while len(tries) < TRIES and (again := [arm for arm in others if not _is_as_meant(arm["name"], tries)]):
-            tries.append(_tried(home, dataset, [baseline, *again]))
+        while len(tries) < TRIES and len(not_as_meant(tries[-1])) > MAY_BE_HELD_UP:
+            tries.append(_tried(home, dataset, [baseline, *others]))
+        for _ in range(TRIES):
+            if again := [arm for arm in others if not _is_as_meant(arm["name"], tries)]:
+                tries.append(_tried(home, dataset, [baseline, *again]))
     return tries
+
+
+def not_as_meant(tried: dict[str, Judged]) -> dict[str, Verdict]:
+    return {arm: judged.verdict for arm, judged in tried.items() if not is_as_meant(arm, judged.verdict)}
 
 
 def _is_as_meant(arm: str, tries: list[dict[str, Judged]]) -> bool:

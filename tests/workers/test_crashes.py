@@ -205,7 +205,7 @@ def test_progress_says_the_phase_the_time_that_is_left_and_figures(working_home:
 
 
 def test_a_worker_that_was_paused_beyond_its_lease_writes_nothing_more(woken_home: Home) -> None:
-    home = woken_home
+    home = woken_home.leased_for(10.0)
     job_id = home.submit(engine_flags={"token_s": 0.02}, workloads=[LONG_ANSWERS | home.prompts])
     with celery_worker(home) as worker:
         until(lambda: measuring(home, job_id), "a run")

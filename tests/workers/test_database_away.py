@@ -99,13 +99,13 @@ def test_a_server_without_a_free_connection_fails_nothing(working: tuple[Home, S
 def test_a_worker_stops_measuring_with_its_lease_though_its_database_call_hangs(
     tmp_path: Path, migrated: Path, server: Server
 ) -> None:
-    with home_on(server, tmp_path, migrated, lease_s=4.0) as home, celery_worker(home) as worker:
+    with home_on(server, tmp_path, migrated, lease_s=10.0) as home, celery_worker(home) as worker:
         job_id = home.submit(arms=[{"name": "plain"}], workloads=[LONG_ANSWERS | home.prompts])
         until(lambda: measuring(home, job_id), "a run")
         server.fall_silent()
         try:
             until(lambda: not home.engine_processes(), "its engine is stopped")
-            until(lambda: "the job table did not answer for 4 s" in log(home), "the worker says why")
+            until(lambda: "the job table did not answer for 10 s" in log(home), "the worker says why")
             assert worker.poll() is None
         finally:
             server.speak_again()

@@ -103,7 +103,7 @@ def test_a_real_worker_measures_with_its_file_alone_until_it_is_revoked(
     lab: Home, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accounts.add_user(lab.database, ADMIN.name, ADMIN.role, actor=ADMIN)  # its role is looked up
-    environment = worker_environment(lab)
+    environment = worker_environment(lab.leased_for(20.0))
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     file, output = lab.folder / "keys.env", lab.folder / "worker.log"

@@ -238,7 +238,9 @@ def test_the_draft_arm_is_told_how_to_speculate(home: Home) -> None:
 
 
 def test_without_disk_space_no_run_begins_and_the_job_goes_back(home: Home) -> None:
-    full = dataclasses.replace(home, settings=home.settings.model_copy(update={"least_free_mib": 2**40}))
+    full = dataclasses.replace(
+        home, settings=home.settings.model_copy(update={"least_free_mib": 2**40, "lease_s": 5.0})
+    )
     job = worked(full)
     assert (job.state, job.error) == ("queued", None)
     released = queue.events(home.database, job.job_id)[-1]

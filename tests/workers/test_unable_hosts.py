@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_written_for_a_while_costs_no_run(moving_home: H
 def test_a_host_that_cannot_store_runs_gives_its_job_back_and_rests(moving_home: Home) -> None:
     home = moving_home
     link(home, UNWRITABLE)
-    with worker_of(home, lease_s=5):
+    with worker_of(home, lease_s=20):
         job_id = home.submit(arms=PLAIN, loads=LOADS, repeats=2)  # the window of the second run waits for the first one
         until(lambda: "writing a bundle failed" in waits_for(home), "the worker says why it waits")
         assert home.job(job_id).state == "queued"
