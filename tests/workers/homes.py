@@ -143,7 +143,7 @@ def new_home(folder: Path, migrated: Path, **settings: Any) -> Iterator[Home]:
     rows = ({"prompt": f"Prompt number {number}: count on.", "category": "count"} for number in range(64))
     (folder / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "engines.toml").write_text(ENGINES_TOML.format(folder=folder))
-    # A worker stops measuring with its lease, and a busy machine holds beats up: only tests of silence have a short one.
+    # A worker stops measuring with its lease, and a busy machine holds beats up: only tests of silence shorten it.
     ours = {"engines_file": folder / "engines.toml", "lease_s": 120.0}
     made = Settings(home=folder / "home", **{**ours, **settings})
     shutil.copytree(migrated, made.home)
