@@ -16,6 +16,7 @@ from lab.comparison.moderation import Scatter, moderated, repetitions
 from lab.comparison.samples import Array, Pairs, RunSample, connected, pair
 from lab.comparison.starts import Lying, StartScatter, start_scatter
 from lab.metrics.definition import Better
+from lab.metrics.number_format import counted
 
 
 @dataclass(frozen=True)
@@ -232,10 +233,6 @@ def _in_rounds(
         moderated=scatter is not None,
         starts=fewest,
     )
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _difference(effect: Effect | None, pairs: Pairs, ratio: Interval | None) -> Interval | None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lab.comparison.compare import CellRuns, Comparison, counted, exponential, launches_of
+from lab.comparison.compare import CellRuns, Comparison, exponential, launches_of
 from lab.comparison.effect import CONFIDENCE, Effect
 from lab.comparison.samples import Array, RunSample, averaged, by_block, connected
 from lab.comparison.spread import Spread, half_width, over_blocks
 from lab.comparison.starts import StartScatter, apart, start_scatter
 from lab.comparison.verdict import Judged, verdicts
 from lab.metrics.definition import Better
+from lab.metrics.number_format import counted
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,10 @@ def between(value: float, low: float | None, high: float | None, write: Callable
     return f"{write(low)} to {write(high)}"
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def percent(value: float | None, low: float | None = None, high: float | None = None) -> str:
     """Format a saving in per cent as `32.3 % [-67.6, 72.6]`; without bounds the saving alone."""
     if value is None or not math.isfinite(value):

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtr
 
-from lab.metrics.number_format import percentage
+from lab.metrics.number_format import counted, percentage
 from lab.series.alarm import Measure
 
 Word = Literal["unmeasured", "undecided", "good", "bad", "inconclusive"]
@@ -206,4 +206,4 @@ def described(tried: Sequence[Tried], version: int, measure: Measure) -> str:
     if not its.blocks:
         return f"{its.name}: no block has a value"
     word = "measured" if not all(tried[end].blocks for end in (0, -1)) else judge(tried, version, measure)[0]
-    return f"{its.name}: {word}, {measure.label} {math.exp(its.mean):.3f} in {len(its.blocks)} blocks"
+    return f"{its.name}: {word}, {measure.label} {math.exp(its.mean):.3f} in {counted(len(its.blocks), 'block')}"

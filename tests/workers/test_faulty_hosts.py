@@ -169,7 +169,7 @@ def test_runs_that_another_host_has_yet_to_upload_are_no_fault_of_this_one(
     worker.work()
     assert states(home, [*late, other]) == ["queued"] * 4 + ["done"]
     assert [home.event_kinds(job_id) for job_id in late] == [["submitted", "claimed", "released"]] * 4
-    assert "has not uploaded 1 runs" in queue.events(home.database, late[0])[-1].detail
+    assert "has not uploaded 1 run of" in queue.events(home.database, late[0])[-1].detail
     assert hosts.set_aside_hosts(home.database) == []
     monkeypatch.setattr(uploads, "_AWAITED_FOR_S", -1.0)  # the other host did not come back
     Worker(stored).work()

@@ -25,6 +25,7 @@ import sqlalchemy as sa
 from host import quiet
 from host.settings import Settings
 from lab.errors import DrafthouseError
+from lab.metrics.number_format import counted
 from warehouse.app_db import stored_objects
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words
 from warehouse.bundles.pending import (
@@ -214,7 +215,9 @@ def fetch_job(settings: Settings, database: sa.Engine, job_id: str) -> None:
     missing = [row for row in rows if "/" in row.path and not local_path(bundles, row.path).exists()]
     since = datetime.now(UTC) - timedelta(seconds=_AWAITED_FOR_S)
     if late := [row for row in missing if row.serial is None and row.at > since]:
-        raise StoreAway(f"{late[0].host} has not uploaded {len(late)} runs of {job_id} yet: wait until it has")
+        raise StoreAway(
+            f"{late[0].host} has not uploaded {counted(len(late), 'run')} of {job_id} yet: wait until it has"
+        )
     if paths := [row.path for row in missing if row.manifest_sha256 is not None]:
         ObjectStore(settings.bundles_url).fetch_all(bundles, paths)
 

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from lab.metrics.number_format import counted
 from lab.metrics.records import RunRecord
 from lab.validity.check import Fired, Missing, StudyCheck
 from lab.validity.checks.comparability import ids_of
@@ -73,7 +74,7 @@ def _host_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
         found.append(Fired(sentence, run_ids=ids_of([run for pair in across for run in pair])))
     for kind in sorted({_kind(run)[1:] for run, *_ in runs}):
         found += _furthest([run for run in runs if _kind(run.run)[1:] == kind], "host", _host_of)
-    named = listed([f"{host} ({count} runs)" for host, count in sorted(counts.items())])
+    named = listed([f"{host} ({counted(count, 'run')})" for host, count in sorted(counts.items())])
     note = f"This study was measured on {len(counts)} hosts: {named}."
     return found or [Fired(note, "note", ids_of([run.run for run in runs]))]
 

@@ -80,12 +80,14 @@ def test_the_first_bad_wheel_of_five_is_found_although_the_bisect_is_killed(lab:
     assert (
         "the first bad version is 1.0.3: the acceptance length fell by 25.0 % (wrong with a chance of " in answer.stdout
     )
-    assert "1.0.3: bad, acceptance length 2.000 in 2 blocks" in answer.stdout
-    assert [version for version, _ in steps(lab)] == [0, 4, 2, 1, 3]
-    assert len({job_id for _, job_id in steps(lab)}) == 5
+    # Beside a busy neighbour some runs are invalid: then a block is missing, or an end is measured again.
+    assert "1.0.3: bad, acceptance length 2.000 in " in answer.stdout
+    made = steps(lab)
+    assert list(dict.fromkeys(version for version, _ in made)) == [0, 4, 2, 1, 3]
+    assert len({job_id for _, job_id in made}) == len(made)
     again = command.ask(*words, "--json")
     assert (again.returncode, json.loads(again.stdout)["first_bad"]) == (0, "1.0.3")
-    assert len(steps(lab)) == 5
+    assert steps(lab) == made
     build(lab.folder / "wheels", "1.0.4", serving(accepted=0))
     changed = command.ask(*words)
     assert changed.returncode == 2
