@@ -59,9 +59,18 @@ def log(home: Home) -> str:
     return (home.folder / "worker.log").read_text()
 
 
-def measuring(home: Home, job_id: str) -> bool:
+def in_phase(home: Home, job_id: str, phase: str) -> bool:
     progress = home.job(job_id).progress
-    return progress is not None and progress.phase == "measuring"
+    return progress is not None and progress.phase == phase
+
+
+def starting(home: Home, **study: Any) -> tuple[str, Path]:
+    """A job whose first engine starts once a file is there, and the file: however slow it is, the second comes later."""
+    may_start = home.folder / uuid.uuid4().hex
+    flags = {"token_s": 0.05, "await_file": str(may_start)}
+    job_id = home.submit(loads=LOADS, engine_flags=flags, **study)
+    until(lambda: in_phase(home, job_id, "starting engine"), "the first engine's start")
+    return job_id, may_start
 
 
 def assert_done_without_a_break(home: Home, job_id: str, worker: Started) -> None:
@@ -78,9 +87,9 @@ def test_a_server_killed_over_an_engines_start_and_started_again_fails_nothing(
 ) -> None:
     """The second engine's start asks for the submitter's role, and a study that is spread for its next block."""
     home, worker = working
-    job_id = home.submit(loads=LOADS, engine_flags={"token_s": 0.05}, **study)
-    until(lambda: measuring(home, job_id), "the first run")
+    job_id, may_start = starting(home, **study)
     server.kill()
+    may_start.touch()
     until(lambda: f"job {job_id} waits for the database" in log(home), "a question")
     server.start()
     assert_done_without_a_break(home, job_id, worker)
@@ -88,9 +97,9 @@ def test_a_server_killed_over_an_engines_start_and_started_again_fails_nothing(
 
 def test_a_server_without_a_free_connection_fails_nothing(working: tuple[Home, Started], server: Server) -> None:
     home, worker = working
-    job_id = home.submit(loads=LOADS, engine_flags={"token_s": 0.05})
-    until(lambda: measuring(home, job_id), "the first run")
+    job_id, may_start = starting(home)
     with server.without_a_free_connection():
+        may_start.touch()
         until(lambda: f"job {job_id} waits for the database" in log(home), "the second engine's turn")
     assert "too many clients already" in log(home)
     assert_done_without_a_break(home, job_id, worker)
@@ -101,7 +110,7 @@ def test_a_worker_stops_measuring_with_its_lease_though_its_database_call_hangs(
 ) -> None:
     with home_on(server, tmp_path, migrated, lease_s=10.0) as home, celery_worker(home) as worker:
         job_id = home.submit(arms=[{"name": "plain"}], workloads=[LONG_ANSWERS | home.prompts])
-        until(lambda: measuring(home, job_id), "a run")
+        until(lambda: in_phase(home, job_id, "measuring"), "a run")
         server.fall_silent()
         try:
             until(lambda: not home.engine_processes(), "its engine is stopped")
