@@ -28,11 +28,14 @@ def blocks(home: Home) -> Counter[int]:
 
 @pytest.mark.engine
 def test_a_terminated_worker_finishes_its_block_and_another_goes_on(woken_home: Home) -> None:
-    home = woken_home
-    job_id = home.submit(arms=TWO_ARMS, loads=LOADS, repeats=3, engine_flags=SLOW)
+    home, may_go_on = woken_home, woken_home.folder / "may go on"
+    plain, other = TWO_ARMS
+    held = [plain, other | {"flags": {"await_file": str(may_go_on)}}]
+    job_id = home.submit(arms=held, loads=LOADS, repeats=3, engine_flags=SLOW)
     with celery_worker(home) as worker:
-        until(lambda: (it := home.job(job_id).progress) is not None and it.phase == "measuring", "a run")
+        until(lambda: len(home.runs()) == 1, "half of the first block")
         worker.send_signal(signal.SIGTERM)
+        may_go_on.touch()
         until(lambda: worker.poll() is not None, "it ends")
         assert worker.returncode == 0
     assert home.job(job_id).state == "queued"
