@@ -21,7 +21,7 @@ from benchmarks.reading.filling import RUNS_A_JOB, Size, fill
 from benchmarks.table import Row, show
 from host.settings import Settings
 from jobs.table import add_event
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.app_db.schema import jobs, studies
 from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder
 from warehouse.queries.connect import open_warehouse
@@ -38,15 +38,12 @@ def run(settings: Settings, repeats: int, bundles: int = BUNDLES, for_s: float =
         print(f"idle: making {bundles:,} bundles", file=sys.stderr)
         fill(own, Size(bundles // RUNS_A_JOB, requests_per_run=1))
         _make_bundles(own)
-        app = app_engine(own.app_database_url)
-        try:
+        with open_engine(own.app_database_url) as app:
             job_ids = _make_jobs(own, app)
             with ingesting(own) as process:
                 until(lambda: _jobs(own, "done") == len(job_ids) and rests(process))
                 idle_ms = [_idle_ms(process, for_s) for _ in range(repeats)]
                 changes = [_change(own, app, process, job_id) for job_id in job_ids[:repeats]]
-        finally:
-            app.dispose()
     show_costs(f"{bundles:,} bundles in {len(job_ids)} jobs", idle_ms, changes)
 
 

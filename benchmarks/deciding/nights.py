@@ -30,7 +30,7 @@ from jobs.series.store import Alarm, Night, Plan
 from lab.metrics.number_format import number, ratio
 from lab.study import Study
 from lab.study.parsing import study_from_dict
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.ingest.service import ingest_all
 from warehouse.migrate import migrate
 from workers.worker import Worker
@@ -55,8 +55,7 @@ def run(settings: Settings, _repeats: int) -> None:
         migrate(own)
         draft = own.home / "draft"
         shutil.copytree((own.models_dir / "draft").resolve(), draft)
-        database = app_engine(own.app_database_url)
-        try:
+        with open_engine(own.app_database_url) as database:
             store.add(own, database, _NAME, _study(draft), Plan("10 minutes"), actor=local_actor())
             for number_ in range(1, NIGHTS + 1):
                 if number_ == FALLEN:
@@ -64,8 +63,6 @@ def run(settings: Settings, _repeats: int) -> None:
                 with _neighbours() if number_ == NOISY else nullcontext():
                     _one_night(own, database)
             _show(store.nights(database, _NAME), store.alarms(database))
-        finally:
-            database.dispose()
 
 
 def _study(draft: Path) -> Study:

@@ -31,7 +31,7 @@ from tests.migrated import copy_migrated
 from tests.warehouse.runs import failed_request, run_record
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from tests.workers.homes import Home as WorkersHome
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.app_db.schema import jobs
 from warehouse.bundles.run_bundle import LOG_FILE, write_bundle
 from warehouse.ingest.service import ingest_all
@@ -127,13 +127,12 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Home:
             "loads": [{"max_concurrency": 1, "num_prompts": 1}],
         }
     )
-    database = app_engine(settings.app_database_url)
-    job_id = queue._insert(database, study, 0, ADMIN)
-    with database.begin() as connection:
-        row = dict(connection.execute(sa.select(jobs).where(jobs.c.job_id == job_id)).mappings().one())
-        ended = {"state": "failed", "error": STORED, "finished_at": datetime.now(UTC), "job_id": "job-1"}
-        connection.execute(jobs.insert().values(row | ended))
-    database.dispose()
+    with open_engine(settings.app_database_url) as database:
+        job_id = queue._insert(database, study, 0, ADMIN)
+        with database.begin() as connection:
+            row = dict(connection.execute(sa.select(jobs).where(jobs.c.job_id == job_id)).mappings().one())
+            ended = {"state": "failed", "error": STORED, "finished_at": datetime.now(UTC), "job_id": "job-1"}
+            connection.execute(jobs.insert().values(row | ended))
     ingest_all(settings)
     return home
 

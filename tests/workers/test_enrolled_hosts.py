@@ -35,7 +35,7 @@ from tests.tls import Authority, door
 from tests.workers.homes import REPOSITORY, Home, new_home, until, worker_environment
 from tests.workers.valkey import Broker
 from warehouse.app_db import audit, stored_objects
-from warehouse.app_db.engine import app_engine, migrate_app
+from warehouse.app_db.engine import app_engine, migrate_app, open_engine
 from workers.worker import Worker
 
 HERE, THERE = platform.node(), "elsewhere"
@@ -93,9 +93,8 @@ def keys(settings: Settings, host: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def signed_in(url: str) -> Iterator[sa.Engine]:
-    engine = app_engine(url)
-    yield engine
-    engine.dispose()
+    with open_engine(url) as engine:
+        yield engine
 
 
 @pytest.mark.engine

@@ -22,7 +22,7 @@ from tests.cli.homes import new_home
 from tests.lab.studies import study
 from tests.webapp.homes import add_ended_jobs, environment, failed_job, finish, make_home, running_job
 from tests.webapp.measured import measure_study, write_run
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.ingest.service import ingest_all
 
 
@@ -136,9 +136,8 @@ def test_earlier_runs_do_not_count_after_all_are_measured_again(
     for run, index in runs:
         write_run(settings, small, run, job_id, index)
     ingest_all(settings)
-    engine = app_engine(settings.app_database_url)
-    once = queue.job(engine, job_id)
-    engine.dispose()
+    with open_engine(settings.app_database_url) as engine:
+        once = queue.job(engine, job_id)
     again = replace(once, attempt=1, reuse_from_attempt=1)
     monkeypatch.setattr("cli.follow._PUBLISHED_WITHIN_S", 0.0)
     assert all_there(Here(settings), once)
@@ -152,18 +151,17 @@ def test_earlier_runs_do_not_count_after_all_are_measured_again(
 def test_whoever_waits_is_told_what_keeps_the_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = make_home(tmp_path)
     job_id = queue.submit(settings, study(), actor=ADMIN)
-    engine = app_engine(settings.app_database_url)
-    register_worker(engine, "w", host="gpu01", hardware="NVIDIA H200", gpus=1, is_dead=lambda _worker: False)
-    record_waiting(engine, "w", "GPU 0 is used by python (process 17 of ada)")
-    looks = iter(range(2))
+    with open_engine(settings.app_database_url) as engine:
+        register_worker(engine, "w", host="gpu01", hardware="NVIDIA H200", gpus=1, is_dead=lambda _worker: False)
+        record_waiting(engine, "w", "GPU 0 is used by python (process 17 of ada)")
+        looks = iter(range(2))
 
-    def on_tick() -> None:
-        if next(looks) == 1:
-            queue.cancel(engine, job_id, actor=ADMIN)
-            record_waiting(engine, "w", None)
+        def on_tick() -> None:
+            if next(looks) == 1:
+                queue.cancel(engine, job_id, actor=ADMIN)
+                record_waiting(engine, "w", None)
 
-    assert follow(Here(settings), job_id, on_tick=on_tick).state == "cancelled"
-    engine.dispose()
+        assert follow(Here(settings), job_id, on_tick=on_tick).state == "cancelled"
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split("  ")[:2] == ["queued", "gpu01 waits: GPU 0 is used by python (process 17 of ada)"]
     assert lines[1].startswith("queued  waiting for a worker")
@@ -182,19 +180,16 @@ def test_the_list_says_what_a_waiting_job_needs_and_no_worker_has(
     settings = make_home(tmp_path)
     waiting = study(hardware=hardware)
     queue.submit(settings, waiting, actor=ADMIN)
-    engine = app_engine(settings.app_database_url)
-    register_worker(engine, "w", host="gpu01", hardware="NVIDIA H200", gpus=1, is_dead=lambda _worker: False)
-    store_engines(engine, "w", [])
-    engine.dispose()
+    with open_engine(settings.app_database_url) as engine:
+        register_worker(engine, "w", host="gpu01", hardware="NVIDIA H200", gpus=1, is_dead=lambda _worker: False)
+        store_engines(engine, "w", [])
     assert f"  {why}" in lines_of(settings, waiting.name)
 
 
 def test_an_app_database_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
     settings = make_home(tmp_path)
-    engine = app_engine(settings.app_database_url)
-    with engine.begin() as connection:
+    with open_engine(settings.app_database_url) as engine, engine.begin() as connection:
         connection.execute(sa.text("ALTER TABLE jobs RENAME TO gone"))
-    engine.dispose()
     answer = new_home(settings.home).ask("jobs")
     assert (answer.returncode, answer.stdout) == (2, "")
     assert answer.stderr == "drafthouse: the app database does not answer: no such table: jobs\n"

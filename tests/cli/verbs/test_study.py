@@ -11,7 +11,7 @@ from tests.lab.studies import study
 from tests.webapp.homes import make_home
 from tests.webapp.measured import measure_study
 from warehouse.app_db import dashboards, pins
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 
 
 def test_a_study_is_noted_tagged_hidden_deleted_and_purged(tmp_path: Path) -> None:
@@ -27,10 +27,9 @@ def test_a_study_is_noted_tagged_hidden_deleted_and_purged(tmp_path: Path) -> No
     (hidden,) = json.loads(home.ask("jobs", "--hidden", "--json").stdout)
     assert hidden["name"] == "theirs"
     assert "note: fan broken\ntags: a\nname: theirs\nstate: hidden since" in home.ask("study", "show", job_id).stdout
-    database = app_engine(settings.app_database_url)
-    board = dashboards.create(database, "Weekly", actor=ADMIN)
-    pins.add(database, board, pins.PinnedFigure("results", {"job": (job_id,)}, "speedup"), "", actor=ADMIN)
-    database.dispose()
+    with open_engine(settings.app_database_url) as database:
+        board = dashboards.create(database, "Weekly", actor=ADMIN)
+        pins.add(database, board, pins.PinnedFigure("results", {"job": (job_id,)}, "speedup"), "", actor=ADMIN)
     refused = home.ask("study", "delete", "theirs")
     assert refused.returncode == 2
     assert "is needed by 1 pin on the dashboard Weekly: add --yes" in refused.stderr

@@ -12,7 +12,7 @@ from access import accounts, sessions
 from host.settings import Settings
 from tests.cli.homes import new_home
 from warehouse.app_db import audit
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 
 
 def test_a_user_is_added_chooses_a_password_changes_role_and_is_disabled(tmp_path: Path) -> None:
@@ -21,27 +21,26 @@ def test_a_user_is_added_chooses_a_password_changes_role_and_is_disabled(tmp_pat
     (secret,) = re.findall(rf"^  {home.url}/login/link/(\S{{43}})$", added, re.MULTILINE)
     assert "works once within 3 days" in added
     assert "has no password yet" in home.ask("user", "list").stdout
-    database = app_engine(Settings(home=home.folder).app_database_url)
-    accounts.set_password(database, secret, "correct horse battery")
-    assert sessions.sign_in(database, "ada", "correct horse battery", "here")
-    assert home.ask("user", "role", "ada", "viewer").stdout == "ada is a viewer now\n"
-    assert home.ask("user", "disable", "ada").stdout == "ada is disabled\n"
-    (listed,) = json.loads(home.ask("user", "list", "--json").stdout)
-    assert (listed["name"], listed["role"], listed["has_password"]) == ("ada", "viewer", True)
-    assert listed["disabled_at"] is not None
-    assert home.ask("user", "enable", "ada").stdout == "ada may sign in again\n"
-    made = [(entry.via, entry.action, entry.detail) for entry in reversed(audit.newest(database, 10))]
-    assert made[0] == ("command", "user.change", {"added": "administrator"})
-    assert made[-2:] == [
-        ("command", "user.change", {"disabled": True}),
-        ("command", "user.change", {"disabled": False}),
-    ]
-    refused = home.ask("user", "role", "ada", "root")
-    assert (refused.returncode, refused.stderr) == (
-        2,
-        "drafthouse: there is no role 'root': use viewer, submitter, administrator\n",
-    )
-    database.dispose()
+    with open_engine(Settings(home=home.folder).app_database_url) as database:
+        accounts.set_password(database, secret, "correct horse battery")
+        assert sessions.sign_in(database, "ada", "correct horse battery", "here")
+        assert home.ask("user", "role", "ada", "viewer").stdout == "ada is a viewer now\n"
+        assert home.ask("user", "disable", "ada").stdout == "ada is disabled\n"
+        (listed,) = json.loads(home.ask("user", "list", "--json").stdout)
+        assert (listed["name"], listed["role"], listed["has_password"]) == ("ada", "viewer", True)
+        assert listed["disabled_at"] is not None
+        assert home.ask("user", "enable", "ada").stdout == "ada may sign in again\n"
+        made = [(entry.via, entry.action, entry.detail) for entry in reversed(audit.newest(database, 10))]
+        assert made[0] == ("command", "user.change", {"added": "administrator"})
+        assert made[-2:] == [
+            ("command", "user.change", {"disabled": True}),
+            ("command", "user.change", {"disabled": False}),
+        ]
+        refused = home.ask("user", "role", "ada", "root")
+        assert (refused.returncode, refused.stderr) == (
+            2,
+            "drafthouse: there is no role 'root': use viewer, submitter, administrator\n",
+        )
 
 
 def test_printed_links_begin_with_the_public_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

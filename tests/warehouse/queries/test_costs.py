@@ -19,7 +19,7 @@ from tests.warehouse.queries.arm_costs import COST
 from tests.warehouse.runs import circumstances
 from tests.warehouse.studies import ROUNDS, TOKENS, RunSpec, write
 from warehouse.app_db import price_book
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.comparing.paired_runs import CellKey
@@ -107,17 +107,16 @@ def test_energy_becomes_electricity_where_its_price_is_known(settings: Settings)
     assert costs(settings)["plain", "c4"].electricity_per_million_output_tokens is None
     with pytest.raises(QueryError, match="no price is recorded"):
         costs(settings, price=None)
-    engine = app_engine(settings.app_database_url)
-    price = Price(
-        hardware="H200",
-        valid_from=date(2026, 1, 1),
-        currency="EUR",
-        source="bill",
-        rented_per_hour=3.0,
-        electricity_per_kwh=0.3,
-    )
-    price_book.add(engine, price, actor=ADMIN)
-    engine.dispose()
+    with open_engine(settings.app_database_url) as engine:
+        price = Price(
+            hardware="H200",
+            valid_from=date(2026, 1, 1),
+            currency="EUR",
+            source="bill",
+            rented_per_hour=3.0,
+            electricity_per_kwh=0.3,
+        )
+        price_book.add(engine, price, actor=ADMIN)
     ingest_all(settings)
     arm_cost = costs(settings, price=None)["plain", "c4"]
     ((joules,),) = ask(
