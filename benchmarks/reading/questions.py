@@ -62,7 +62,8 @@ def ask_all(settings: Settings, repeats: int) -> list[tuple[str, Sequence[float]
     """Return each query with the milliseconds of its warm repeats."""
     with open_warehouse(settings.warehouse_file) as connection:
         subjects = _asked(connection)
-    return [(name, _repeated(settings, question, repeats)) for name, question in _questions(subjects).items()]
+    questions = _queries(subjects) | _judgements(subjects)
+    return [(name, _repeated(settings, question, repeats)) for name, question in questions.items()]
 
 
 def _asked(connection: duckdb.DuckDBPyConnection) -> Asked:
@@ -70,10 +71,6 @@ def _asked(connection: duckdb.DuckDBPyConnection) -> Asked:
     job = jobs[len(jobs) // 2][0]
     (run_id,) = connection.execute("SELECT min(run_id) FROM runs WHERE job_id = ?", [job]).fetchone() or ("",)
     return Asked(job, run_id, compare_study(connection, job))
-
-
-def _questions(subjects: Asked) -> dict[str, Question]:
-    return _queries(subjects) | _judgements(subjects)
 
 
 def _queries(subjects: Asked) -> dict[str, Question]:

@@ -130,7 +130,7 @@ def csv(frame: pd.DataFrame, about: About) -> bytes:
     Text that a spreadsheet would run as a formula begins with an apostrophe.
     """
     safe = frame.map(lambda value: re.sub(FORMULA, r"'\1", value) if isinstance(value, str) else value)
-    header = "".join(f"# {_one_line(line)}\n" for line in (about.title, *about.lines))
+    header = "".join(f"# {' '.join(line.split())}\n" for line in (about.title, *about.lines))
     return (header + safe.to_csv(index=False)).encode()
 
 
@@ -142,10 +142,6 @@ def parquet(frame: pd.DataFrame, about: About) -> bytes:
     sink = io.BytesIO()
     pq.write_table(table.replace_schema_metadata(metadata), sink)
     return sink.getvalue()
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def svg(figure: Figure, about: About, mode: Mode) -> bytes:

@@ -106,6 +106,16 @@ def publication() -> Publication:
     return str(path), stat.st_ino, stat.st_mtime_ns, stat.st_size, None if moment is None else moment.isoformat()
 
 
+def rerun_when_published(shown: Publication, every: str = "2s") -> None:
+    """Rerun the page at the first publication after the one that it shows."""
+
+    def look() -> None:
+        if publication() != shown:
+            st.rerun()
+
+    st.fragment(look, run_every=every)()
+
+
 def published_at() -> datetime | None:
     """Return the timestamp of the shown data, or None before the first publication."""
     published = publication()
