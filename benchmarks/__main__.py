@@ -17,10 +17,8 @@ from benchmarks import (
     beside,
     claims,
     client,
-    idle,
     presets,
     progress,
-    publish,
     rate,
     sizes,
     slots,
@@ -31,7 +29,7 @@ from benchmarks import (
 from benchmarks.deciding import capacity, designs, nights, power, repeats, series, tuner, until_decided
 from benchmarks.reading import hostile, pages, questions
 from benchmarks.reading.filling import Size
-from benchmarks.storing import bundles, imports, ingest
+from benchmarks.storing import bundles, idle, imports, ingest, publish
 from host.settings import Settings, load_settings
 from lab.errors import DrafthouseError
 

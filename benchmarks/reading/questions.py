@@ -23,10 +23,9 @@ from warehouse.queries import cell_queries, published
 from warehouse.queries import results as queries
 from warehouse.queries.acceptance import histories, study_acceptance
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
-from warehouse.queries.comparing.cells import cell_values
+from warehouse.queries.comparing.answers import headlines
 from warehouse.queries.comparing.comparisons import StudyComparison, agreements, break_evens, compare_study
-from warehouse.queries.comparing.headlines import headlines
-from warehouse.queries.comparing.ratio_tables import arm_tables
+from warehouse.queries.comparing.ratio_tables import arm_tables, cell_values
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
 

@@ -26,7 +26,7 @@ from warehouse.app_db import audit, curated, dashboards, pins
 from warehouse.app_db.schema import jobs
 from warehouse.bundles.removed import remove_job
 from warehouse.ingest.service import ingest_all
-from warehouse.queries.comparing.headlines import headlines
+from warehouse.queries.comparing.answers import headlines
 from warehouse.queries.comparing.paired_runs import jobs_of
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.results import jobs_with_results

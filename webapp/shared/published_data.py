@@ -32,8 +32,8 @@ from lab.study import Study
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, refuse_newer_database
 from warehouse.queries import results as queries
 from warehouse.queries.comparing import comparisons
-from warehouse.queries.comparing.cells import cell_values, with_ratios
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, compare_study
+from warehouse.queries.comparing.ratio_tables import cell_values, with_ratios
 from warehouse.queries.comparing.stored import FIRST
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of, seen_as_of

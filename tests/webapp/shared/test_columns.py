@@ -9,7 +9,7 @@ import pytest
 
 import webapp
 from lab.metrics.catalogue import BY_NAME
-from webapp.shared.columns import COLUMNS, MINUTE, Column, columns
+from webapp.shared.tables import COLUMNS, MINUTE, Column, columns
 
 
 def test_a_metric_has_the_heading_and_formula_of_its_catalogue() -> None:

@@ -7,8 +7,7 @@ import math
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from webapp.shared.columns import columns
-from webapp.shared.tables import same_in_all, with_room_for_names, written
+from webapp.shared.tables import columns, same_in_all, with_room_for_names, written
 
 CONFIG = columns("arm", "verdict", "ratio", "low", "high", "repeats", "basis") | {
     "cost": {"type_config": {"type": "number", "format": "%,.4g"}}

@@ -11,9 +11,8 @@ from webapp.pages.compare import figures
 from webapp.pages.compare.across_selection import AcrossSelection, baseline_options
 from webapp.pages.compare.selection import BY_LABEL
 from webapp.shared import published_data, study_picker, url_params, url_widgets
-from webapp.shared.columns import Column, columns, of_metric
 from webapp.shared.figures import colour_mode, show_figures
-from webapp.shared.tables import show_table
+from webapp.shared.tables import Column, columns, of_metric, show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import Param
 

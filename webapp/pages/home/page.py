@@ -17,7 +17,7 @@ from jobs.table import ACTIVE
 from lab.errors import StudyError
 from lab.roles import Change
 from lab.study.duration import rough_duration
-from warehouse.queries.comparing.headlines import Headline
+from warehouse.queries.comparing.answers import Headline
 from webapp.pages.home import figures, tables
 from webapp.pages.jobs import sections as jobs_sections
 from webapp.pages.jobs import workers as workers_list

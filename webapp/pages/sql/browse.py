@@ -13,9 +13,8 @@ import streamlit as st
 
 from webapp.pages.sql import data, state
 from webapp.pages.sql.state import Query
-from webapp.shared.columns import Column, columns
 from webapp.shared.errors import callback
-from webapp.shared.tables import show_table
+from webapp.shared.tables import Column, columns, show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
 

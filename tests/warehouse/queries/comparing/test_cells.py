@@ -13,8 +13,8 @@ from lab.errors import QueryError
 from lab.study import Workload
 from tests.warehouse.runs import write_at_rate
 from warehouse.ingest.service import ingest_all
-from warehouse.queries.comparing.cells import cell_values, with_ratios
 from warehouse.queries.comparing.comparisons import compare_study
+from warehouse.queries.comparing.ratio_tables import cell_values, with_ratios
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.results import COMPARABLE
 

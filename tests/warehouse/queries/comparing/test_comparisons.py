@@ -26,9 +26,8 @@ from warehouse.ingest.service import ingest_all
 from warehouse.queries import results as queries
 from warehouse.queries.advice_inputs import failed_arms, measured_arms
 from warehouse.queries.comparing import paired_runs
-from warehouse.queries.comparing.cells import cell_values
 from warehouse.queries.comparing.comparisons import agreements, break_evens, compare_study, controls
-from warehouse.queries.comparing.ratio_tables import arm_means, arm_tables
+from warehouse.queries.comparing.ratio_tables import arm_means, arm_tables, cell_values
 from warehouse.queries.connect import open_warehouse
 
 #: How much longer each run takes than the healthy one; the repeats differ by a per cent or so.

@@ -5,7 +5,7 @@ from lab.metrics.records import Identity
 from tests.warehouse.asking import ask
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.ingest.service import ingest_all
-from warehouse.queries.comparing.headlines import Headline, headlines
+from warehouse.queries.comparing.answers import Headline, headlines
 from warehouse.queries.connect import open_warehouse
 
 

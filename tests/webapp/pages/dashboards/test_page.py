@@ -24,7 +24,7 @@ from warehouse.app_db.pins import Pin, PinnedFigure
 from warehouse.queries.point_in_time import as_of
 from webapp.charts.custom import ChartSpec
 from webapp.pages.dashboards import render_pins, variables
-from webapp.shared import provenance, published_data
+from webapp.shared import downloads, published_data
 
 HOSTILE = "<b>Monday</b> $x$ :smile: [a](http://b)"
 
@@ -197,7 +197,7 @@ def test_a_card_without_a_study_in_its_link_names_its_numbers(database: sa.Engin
     of_home, of_query, of_both = (
         card.about.subject for card in render_pins.render(pins.pins_on(database, board), "light", "")
     )
-    assert all(subject.endswith(provenance.REFERENCE) for subject in (of_home, of_query, of_both))
+    assert all(subject.endswith(downloads.REFERENCE) for subject in (of_home, of_query, of_both))
     assert "three arms, 20" in of_query
     assert "one repeat, three arms, 20" in of_both
 
@@ -212,7 +212,7 @@ def test_a_card_is_about_the_rows_it_shows_rather_than_the_study_of_its_link(
             "source": ["Drafthouse", "a-paper"],
         }
     )
-    subject = provenance.of_view({"job": (measured_home.one_repeat,)}, rows)
+    subject = downloads.provenance_of_view({"job": (measured_home.one_repeat,)}, rows)
     assert "three arms, 20" in subject
     assert subject.endswith(" · published by a-paper")
     assert "one repeat" not in subject

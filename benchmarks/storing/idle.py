@@ -16,8 +16,8 @@ import psutil
 import sqlalchemy as sa
 
 from benchmarks.processes import ingesting, own_home
-from benchmarks.publish import rests, until, written
 from benchmarks.reading.filling import RUNS_A_JOB, Size, fill
+from benchmarks.storing.publish import rests, until, written
 from benchmarks.table import Row, show
 from host.settings import Settings
 from jobs.table import add_event

@@ -1,4 +1,4 @@
-"""Speed-up by the number of drafted tokens at one load: what is expected of each, what was measured, what is chosen."""
+"""The charts of the Deploy page: speed-up by the number of drafted tokens, and predicted against measured values."""
 
 from __future__ import annotations
 
@@ -24,9 +24,17 @@ _TOOLTIP: tuple[str | tuple[str, ...], ...] = (
     ("fate:N", "Outcome"),
 )
 
+#: Room beside the outermost points, as a share of the axis.
+_ROOM = 0.08
 
-def panel(frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
-    """One load; `frame` as `pages.tune.data.speedups` gives it, `domain` is that of all loads."""
+
+def tuned_panel(
+    frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[ArmStyle], mode: Mode
+) -> alt.LayerChart:
+    """Draw one load: what is expected of each setting, what was measured, what is chosen.
+
+    `frame` as `pages.deploy.tuning_data.speedups` gives it, `domain` is that of all loads.
+    """
     ink, order = INKS[mode], {style.arm: number for number, style in enumerate(styles)}
     middle = (len(styles) - 1) / 2
     shift = frame["draft"].map(lambda draft: _APART * (order.get(draft, middle) - middle))
@@ -51,7 +59,7 @@ def panel(frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[Arm
     return alt.LayerChart(layer=layers, height=PANEL_HEIGHT)
 
 
-def domain(frame: pd.DataFrame) -> tuple[float, float]:
+def tuned_domain(frame: pd.DataFrame) -> tuple[float, float]:
     """Return the common y range: every speed-up, and as much of the intervals as leaves the speed-ups readable."""
     frame = _drawn(frame)
     low, high = frame[["low", "at_least", "expected"]].min(axis=1), frame[["high", "at_most", "expected"]].max(axis=1)
@@ -80,3 +88,37 @@ def _chosen(base: alt.Chart, mode: Mode) -> list[Any]:
         ring.encode(y=alt.Y("shown:Q"), tooltip=tips(*_TOOLTIP)),
         words.encode(y=alt.Y("shown:Q"), text=alt.Text("label:N")),
     ]
+
+
+def predicted_panel(frame: pd.DataFrame, about: str, styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
+    """`frame` has arm, workload, pattern, concurrency, predicted, measured, run_id; `about`: what is predicted."""
+    ink, ends = INKS[mode], _ends(frame)
+    scale, axis = alt.Scale(domain=list(ends), nice=False, zero=False), alt.Axis(tickCount=5)
+    diagonal = alt.Chart(pd.DataFrame({"x": list(ends), "y": list(ends)})).mark_line(
+        color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]
+    )
+    marks = alt.Chart(frame).mark_point(filled=True, size=75, opacity=0.85)
+    points = marks.encode(
+        x=alt.X("predicted:Q", title=f"{about}, predicted", scale=scale, axis=axis),
+        y=alt.Y("measured:Q", title=f"{about}, measured", scale=scale, axis=axis),
+        color=colour(styles),
+        shape=shape(styles),
+        tooltip=tips(
+            *("arm", "workload", "pattern", ("concurrency:Q", "Concurrency")),
+            *((f"{name}:Q", f"{about}, {name}", ".2f") for name in ("predicted", "measured")),
+            ("run_id:N", "Run"),
+        ),
+    )
+    words = alt.Chart(pd.DataFrame({"x": [ends[1]], "y": [ends[1]]})).mark_text(
+        text="as predicted", align="right", dx=-36, dy=4, fontSize=11, fontStyle="italic", color=ink.muted
+    )
+    x, y = alt.X("x:Q"), alt.Y("y:Q")
+    return alt.LayerChart(layer=[diagonal.encode(x=x, y=y), words.encode(x=x, y=y), points], height=PANEL_HEIGHT + 40)
+
+
+def _ends(frame: pd.DataFrame) -> tuple[float, float]:
+    """Return the range of both axes. It includes 1: neither slower nor faster, or one token per round."""
+    values = pd.concat([frame["predicted"], frame["measured"], pd.Series([1.0])])
+    low, high = float(values.min()), float(values.max())
+    room = _ROOM * max(high - low, 0.1)
+    return low - room, high + room
