@@ -22,7 +22,7 @@ from jobs.engines.checks import Problem, side_by_side_problems, study_problems
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import REFERENCE_MODELS, check_hub_model, check_model, expanded, local_folder
 from jobs.engines.profiles import Profile, installed_of, read_profiles
-from jobs.engines.relied_on import unknown_of_arm
+from jobs.engines.unknown import unknown_of_arm
 from jobs.fleet.worker_registry import WorkerInfo, distinct_engines, has_hardware, lacking_hardware, list_workers
 from jobs.forecast import forecast_study
 from jobs.policy import Rules, load_policy, location_problems, policy_file, setting_problems

@@ -30,7 +30,7 @@ from jobs.engines.capabilities import capabilities
 from jobs.engines.captures import refusal
 from jobs.engines.kinds import ENDPOINT
 from jobs.engines.profiles import read_profiles
-from jobs.engines.relied_on import lacks, untried
+from jobs.engines.unknown import lacks, untried
 from jobs.fleet import hosts
 from jobs.fleet.blocks import jobs_at_work
 from jobs.fleet.worker_registry import WorkerInfo, list_workers, why_jobs_wait, wrong_clocks

@@ -1,21 +1,18 @@
-"""Lists the features of each engine that Drafthouse always uses, since which version each engine has them, and what a
-version without them leaves unknown.
+"""Lists the features of each engine that Drafthouse always uses, and since which version each engine has them.
 
 `python -m jobs.engines.relied_on` writes the parts of docs/engines.md that follow from the code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from jobs.engines.capabilities import Capabilities
-from jobs.engines.captures import captures, numbers, release
+from jobs.engines.captures import numbers
 from jobs.engines.captures.table import versions_table
 from jobs.engines.kinds import KINDS
-from lab.study import Arm, Study
 from lab.study.methods import METHODS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "engines.md"
@@ -292,42 +289,6 @@ def _with_table(document: str, name: str, table: str) -> str:
     if not found:
         raise ValueError(f"docs/engines.md has no {begin} and {end}")
     return f"{before}{begin}\n\n{table}\n\n{end}{after}"
-
-
-def unknown_of_arm(study: Study, arm: Arm, field: str, has: Capabilities) -> list[tuple[str, str]]:
-    """Return what stays unknown in an arm's runs as (field, sentence), and whether anybody has tried this version."""
-    is_so = {"always": True, "speculating": arm.speculation is not None, "connector": _has_connector(study, arm)}
-    lacking = [f"{_lacks(has)} {use.called}: {use.without}" for use in lacks(has) if is_so.get(use.matters or "")]
-    return [(f"{field}.engine", sentence) for sentence in (*lacking, *untried(has))]
-
-
-def _lacks(has: Capabilities) -> str:
-    if has.version is None and has.flags is None:
-        return f"the version of {has.engine} is unknown, and it may lack"
-    return f"{has.engine} {has.version or 'of unknown version'} has no"
-
-
-def lacks(has: Capabilities) -> Iterator[Use]:
-    """Yield what Drafthouse relies on and this engine lacks, as far as its version or its own list of flags says so."""
-    for use in USES.get(has.kind, ()):
-        is_told = use.what == "flag" or has.version is not None
-        if use.matters is not None and is_told and not is_in(use, has.kind, has.flags, has.version):
-            yield use
-
-
-def untried(has: Capabilities) -> Iterator[str]:
-    """Yield a note if no capture covers this release, for a kind that has captures."""
-    tried = [name for kind, name in captures() if kind == has.kind]
-    if tried and has.version is not None and release(has.version) not in tried:
-        yield (
-            f"nobody has tried {has.engine} {has.version} with Drafthouse: it is measured all the same, and what it "
-            f"does not report is null; tried were {len(tried)} releases, {tried[0]} to {tried[-1]}"
-        )
-
-
-def _has_connector(study: Study, arm: Arm) -> bool:
-    given = {name.replace("_", "-").partition(".")[0] for name in (*study.engine_flags, *arm.config, *arm.flags)}
-    return "kv-transfer-config" in given or "kv-offloading-size" in given
 
 
 if __name__ == "__main__":
