@@ -53,7 +53,7 @@ _GROUPS = {
     "tests/workers/test_crashes.py": "crashes",
     "tests/webapp/pages/": "pages",
     "tests/webapp/links/": "pages",
-    "tests/workers/test_two_slots.py": "slots",
+    "tests/workers/slots/test_two_slots.py": "slots",
     "/transformers_server/": "transformers",
     "tests/workers/": "workers",
     "tests/cli/": "verbs",

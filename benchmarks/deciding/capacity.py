@@ -15,7 +15,7 @@ from host.settings import Settings
 from lab.capacity.result import Capacity
 from tests.lab.capacity.queues import QUEUES, Queue
 from tests.lab.capacity.searches import capacity_of, outcomes_of, searching
-from tests.workers.real_searches import search
+from tests.workers.studies.real_searches import search
 
 #: Searches of each simulated queue, their repeats, and searches of real servers.
 SEARCHES, _REPEATS, _REAL = 50, 2, 10

@@ -17,7 +17,7 @@ from lab.errors import UserError
 from tests.actors import ADMIN
 from tests.cli import homes
 from tests.cli.homes import DRAFTHOUSE, REPOSITORY
-from tests.cli.verbs.thin_engine import build, serving
+from tests.cli.verbs.measure.thin_engine import build, serving
 from tests.workers.homes import NGRAM, Home, at_work, new_home, until
 from warehouse.app_db.schema import bisect_steps
 from workers.engine_runtime.versions import install_version, order_of, versions_between

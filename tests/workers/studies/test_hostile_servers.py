@@ -24,8 +24,8 @@ from tests.actors import ADMIN
 from tests.warehouse.asking import ask
 from tests.warehouse.runs import circumstances, records, run_record
 from tests.workers.homes import Home, worked
-from tests.workers.hostile_server import Says, serving
 from tests.workers.load.builders import params
+from tests.workers.studies.hostile_server import Says, serving
 from warehouse.bundles.run_bundle import find_bundles, read_bundle, write_bundle
 from warehouse.ingest.service import ingest_all
 from workers.engine_runtime.readiness import Ready, reach

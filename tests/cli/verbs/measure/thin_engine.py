@@ -33,7 +33,7 @@ def build(folder: Path, version: str, code: str) -> Path:
 
 def serving(accepted: int) -> str:
     """The code of a release that accepts so many of three drafted tokens."""
-    return f"from tests.cli.verbs.thin_engine import serve; serve({accepted})"
+    return f"from tests.cli.verbs.measure.thin_engine import serve; serve({accepted})"
 
 
 class _Handler(stand_in_server.Handler):
