@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from jobs import queue
 from jobs.datasets.prompt import Prompt
 from jobs.engines.kinds import KINDS
-from jobs.engines.sglang import METRICS as SGLANG
-from jobs.engines.tensorrt_llm import METRICS as TENSORRT_LLM
-from jobs.engines.vllm import METRICS as VLLM
+from jobs.engines.kinds.sglang import METRICS as SGLANG
+from jobs.engines.kinds.tensorrt_llm import METRICS as TENSORRT_LLM
+from jobs.engines.kinds.vllm import METRICS as VLLM
 from lab.errors import EngineError
 from lab.metrics.records import RequestRecord, ServerCounters
 from lab.study import Load

@@ -120,7 +120,7 @@ KIND = Kind(
     arguments=arguments,
     metrics=(METRICS,),
     effective_config=effective_config,
-    probe=Path(__file__).parent / "probe_scripts" / "vllm_answers.py",
+    probe=Path(__file__).parents[1] / "probe_scripts" / "vllm_answers.py",
     own_flags={
         **COMMON_OWN,
         "uds": LISTENS,

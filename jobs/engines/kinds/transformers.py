@@ -9,14 +9,14 @@ import ast
 import re
 from pathlib import Path
 
-from jobs.engines import vllm
 from jobs.engines.flags import Flags, merged, switches
 from jobs.engines.kind import COMMON_OWN, SPECULATION, Kind
+from jobs.engines.kinds import vllm
 from jobs.engines.models import model_path
 from lab.study import Arm, Speculation, Study
 
 #: The server, a folder that Python can run.
-SERVER = Path(__file__).parents[2] / "workers" / "transformers_server"
+SERVER = Path(__file__).parents[3] / "workers" / "transformers_server"
 _CONFIG = re.compile(r"effective configuration: (?P<config>\{.*\})\s*$")
 
 

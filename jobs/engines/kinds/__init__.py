@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobs.engines import llama_cpp, sglang, tensorrt_llm, transformers, vllm
 from jobs.engines.kind import Kind
+from jobs.engines.kinds import llama_cpp, sglang, tensorrt_llm, transformers, vllm
 
 #: Needs no table in engines.toml.
 ENDPOINT = "endpoint"

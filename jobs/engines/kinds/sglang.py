@@ -9,9 +9,9 @@ from pathlib import Path
 
 from jobs.engines.flags import Flags, configured, dashed, merged, switches
 from jobs.engines.kind import COMMON_OWN, LISTENS, SPECULATION, TARGET, Kind, Metrics
+from jobs.engines.kinds.vllm import split
 from jobs.engines.models import model_path
 from jobs.engines.speculation.sglang import OPTIONS
-from jobs.engines.vllm import split
 from lab.study import Arm, FlagValue, Speculation, Study
 from lab.study.methods import METHODS
 
