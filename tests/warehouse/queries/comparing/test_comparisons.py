@@ -270,7 +270,6 @@ def agreed(
 def test_outputs_that_differ_say_about_where(settings: Settings) -> None:
     agreement = agreed(settings, "." * 32)
     assert (agreement.same, len(agreement.pairs)) == (0, REQUESTS)
-    assert agreement.median_first_differing_character == CHARACTERS - 32
     assert agreement.median_first_differing_token is None  # no server told the tokens themselves
     assert agreement.median_estimated_first_differing_token == TOKENS - 8
     assert (agreement.baseline_degenerate_share, agreement.candidate_degenerate_share) == (0.0, 0.0)
@@ -279,7 +278,6 @@ def test_outputs_that_differ_say_about_where(settings: Settings) -> None:
 def test_outputs_that_differ_say_exactly_where_if_both_engines_tell_the_tokens(settings: Settings) -> None:
     agreement = agreed(settings, "!" * 12, every=4, telling=(True, True))
     assert (agreement.same, len(agreement.pairs)) == (REQUESTS - REQUESTS // 4, REQUESTS)
-    assert agreement.median_first_differing_character == CHARACTERS - 12
     assert agreement.median_first_differing_token == agreement.median_estimated_first_differing_token == TOKENS - 3
     assert _same(agreement) == f"75 %, else from token {TOKENS - 2}"
 
