@@ -26,8 +26,7 @@ from jobs.table import Job
 from lab.errors import StudyError
 from lab.study.parsing import study_from_dict
 from tests.actors import ADMIN
-from tests.cli.homes import DRAFTHOUSE, REPOSITORY, Home, new_home
-from tests.migrated import copy_migrated
+from tests.cli.homes import DRAFTHOUSE, REPOSITORY, Home, home_with_databases
 from tests.warehouse.runs import failed_request, run_record
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from tests.workers.homes import Home as WorkersHome
@@ -108,9 +107,8 @@ def iter_jobs() -> Iterator[Job]:
 @pytest.fixture(scope="module")
 def evil(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A home in which a server, an arm and a study are called what steers a terminal."""
-    home = new_home(tmp_path_factory.mktemp("evil") / "home")
+    home = home_with_databases(tmp_path_factory.mktemp("evil"))
     settings = Settings(home=home.folder)
-    copy_migrated(settings.home)
     for arm, pace in (("plain", 1.0), (f"drafted {STORED}", 1.1)):
         for repeat in range(3):
             drafts = None if arm == "plain" else ROUNDS

@@ -45,9 +45,8 @@ def test_the_matrix_takes_the_arms_of_several_studies(studied: Home) -> None:
     lines = studied.ask("acceptance", "small", "--matrix").stdout.splitlines()
     assert lines[0].split()[:5] == ["target", "arm", "k", "category", "length"]
     assert len(lines) == 1 + len(alone)
-    refused = studied.ask("acceptance", "small", "--beside", "small")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "--beside adds a study to the table of --matrix" in refused.stderr
+    refusal = studied.refusal("acceptance", "small", "--beside", "small")
+    assert "--beside adds a study to the table of --matrix" in refusal
     missing = studied.ask("acceptance", "small", "--matrix", "--beside", "nothing")
     assert "no results of 'nothing'" in missing.stderr
 
@@ -61,6 +60,4 @@ def test_lengths_are_written_as_a_golden_file(studied: Home) -> None:
 
 
 def test_a_study_that_is_not_there_is_said_to_be_so(studied: Home) -> None:
-    answer = studied.ask("acceptance", "nothing")
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert "no results of 'nothing'" in answer.stderr
+    assert "no results of 'nothing'" in studied.refusal("acceptance", "nothing")

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from tests.cli.homes import Home, new_home
+from tests.cli.homes import Home, home_with_databases
 from tests.interchange.sample_files import SAMPLES
-from tests.migrated import copy_migrated
 
 VERBS = (
     ("compare",),
@@ -25,8 +24,7 @@ VERBS = (
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, list[str]]:
     """With every sample of every tool."""
-    made = new_home(tmp_path_factory.mktemp("imports") / "home")
-    copy_migrated(made.folder)
+    made = home_with_databases(tmp_path_factory.mktemp("imports"))
     for folder in sorted(path for path in SAMPLES.iterdir() if path.is_dir()):
         answer = made.ask("import", str(folder))
         assert answer.returncode == 0, (folder, answer.stderr)

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 from host.settings import Settings
-from tests.cli.homes import Home, new_home
-from tests.migrated import copy_migrated
+from tests.cli.homes import Home, home_with_databases
 from tests.warehouse.queries.comparing.session_study import ingest_sessions
 from tests.warehouse.studies import RunSpec, write
 from warehouse.ingest.service import ingest_all
@@ -51,14 +50,11 @@ def test_metric_and_reading_are_those_that_were_asked_for(studied: Home) -> None
 
 def test_a_file_that_cannot_be_the_report_is_refused_in_a_sentence(studied: Home, tmp_path: Path) -> None:
     for file, why in (("report.html", "does not end in .md"), ("not there/report.md", "cannot be written")):
-        refused = studied.ask("report", "small", "--to", str(tmp_path / file))
-        assert (refused.returncode, refused.stdout) == (2, "")
-        assert why in refused.stderr
+        assert why in studied.refusal("report", "small", "--to", str(tmp_path / file))
 
 
 def test_a_study_of_sessions_has_a_table_by_turn(tmp_path: Path) -> None:
-    home = new_home(tmp_path / "home")
-    copy_migrated(home.folder)
+    home = home_with_databases(tmp_path)
     ingest_sessions(Settings(home=home.folder))
     lines = printed_report(home, "job-1").splitlines()
     began = lines.index("**Time per output token mean by turn of the session**")
@@ -75,9 +71,8 @@ def test_a_study_of_sessions_has_a_table_by_turn(tmp_path: Path) -> None:
 
 
 def test_a_name_writes_no_markup(tmp_path: Path) -> None:
-    home = new_home(tmp_path / "home")
+    home = home_with_databases(tmp_path)
     settings = Settings(home=home.folder)
-    copy_migrated(settings.home)
     for repeat in range(3):
         write(settings, RunSpec("plain", repeat), study_name="a|b <b>*bold*</b>")
         write(settings, RunSpec("same", repeat), study_name="a|b <b>*bold*</b>")

@@ -7,16 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.homes import REPOSITORY, Home, new_home
+from tests.cli.homes import REPOSITORY, Home, home_with_databases, new_home
 from tests.interchange.sample_files import APPENDED, SAMPLES
-from tests.migrated import copy_migrated
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    made = new_home(tmp_path / "home")
-    copy_migrated(made.folder)
-    return made
+    return home_with_databases(tmp_path)
 
 
 def test_imported_runs_stand_in_results_at_once(home: Home) -> None:
@@ -49,11 +46,10 @@ def test_the_same_files_again_are_no_new_runs(home: Home) -> None:
 def test_what_cannot_be_imported_is_one_sentence_and_exit_status_2(
     home: Home, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    answer = home.ask("import", *arguments)
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr.startswith("drafthouse: ")
-    assert sentence in answer.stderr
-    assert answer.stderr.count("\n") == 1
+    refusal = home.refusal("import", *arguments)
+    assert refusal.startswith("drafthouse: ")
+    assert sentence in refusal
+    assert refusal.count("\n") == 1
     assert list((home.folder / "bundles").iterdir()) == []
 
 

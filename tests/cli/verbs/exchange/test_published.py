@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.homes import Home, new_home
-from tests.migrated import copy_migrated
+from tests.cli.homes import Home, home_with_databases
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    made = new_home(tmp_path / "home")
-    copy_migrated(made.folder)
-    return made
+    return home_with_databases(tmp_path)
 
 
 def test_the_sources_are_listed_with_their_doubts(home: Home) -> None:
@@ -40,9 +37,8 @@ def test_one_source_has_its_method_and_figures(home: Home) -> None:
 
 
 def test_an_unknown_source_is_one_sentence_and_exit_status_2(home: Home) -> None:
-    answer = home.ask("published", "nobody")
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr.startswith("drafthouse: 'nobody' is not a published source: choose one of")
+    refusal = home.refusal("published", "nobody")
+    assert refusal.startswith("drafthouse: 'nobody' is not a published source: choose one of")
 
 
 def test_golden_lengths_of_a_file_are_shown_and_another_file_is_refused(home: Home, tmp_path: Path) -> None:

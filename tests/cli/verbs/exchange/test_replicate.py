@@ -64,6 +64,4 @@ def test_an_experiment_of_a_source_may_be_named(home: Home) -> None:
     [("nobody", "is not a published source: choose one of friday"), ("practice-2026", "nothing to repeat")],
 )
 def test_what_cannot_be_repeated_is_one_sentence_and_exit_status_2(home: Home, source: str, sentence: str) -> None:
-    answer = home.ask("replicate", source)
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert sentence in answer.stderr
+    assert sentence in home.refusal("replicate", source)

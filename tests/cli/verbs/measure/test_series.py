@@ -19,10 +19,9 @@ from jobs import queue
 from lab.series.alarm import MEASURES
 from lab.series.gate import Gated, Word
 from lab.study.parsing import study_to_toml
-from tests.cli.homes import DRAFTHOUSE, REPOSITORY, new_home
+from tests.cli.homes import DRAFTHOUSE, REPOSITORY, home_with_databases, new_home
 from tests.interchange.sample_files import SAMPLES
 from tests.jobs.series.nights import ONE_CELL, add_series, measure, remember
-from tests.migrated import copy_migrated
 from tests.workers.homes import Home, at_work
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
@@ -30,11 +29,8 @@ from warehouse.queries.series import compared, imported_jobs
 
 
 def test_a_series_is_added_shown_paused_and_removed(tmp_path: Path) -> None:
-    home = new_home(tmp_path / "home")
-    copy_migrated(home.folder)
-    refused = home.ask("series", "add", "demo", "--every", "now and then", "--reference")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "is not a schedule: write" in refused.stderr
+    home = home_with_databases(tmp_path)
+    assert "is not a schedule: write" in home.refusal("series", "add", "demo", "--every", "now and then", "--reference")
     assert home.ask("series", "check").stdout == "No alarm is open.\n"
     gone = home.ask("series", "pause", "nightly")
     assert gone.returncode == 2
@@ -97,8 +93,7 @@ def test_the_steps_of_the_example_for_github_are_a_shell_script_that_works(
 
 
 def test_a_ci_imports_the_files_of_its_two_arms(tmp_path: Path) -> None:
-    home = new_home(tmp_path / "home")
-    copy_migrated(home.folder)
+    home = home_with_databases(tmp_path)
     assert home.ask("series", "add-imported", "ci").returncode == 0
     example = re.findall(r"^    drafthouse (import .*)$", (REPOSITORY / "docs" / "series.md").read_text(), re.MULTILINE)
     files = {"plain.json": "base-code-c1.json", "drafted.json": "spec-code-c1.json"}
