@@ -16,7 +16,7 @@ from lab.study import Slo
 from tests.actors import ADMIN
 from tests.warehouse.asking import ask
 from tests.warehouse.queries.arm_costs import COST
-from tests.warehouse.runs import circumstances
+from tests.warehouse.runs import circumstances, ingested
 from tests.warehouse.studies import ROUNDS, TOKENS, RunSpec, write
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import open_engine
@@ -146,8 +146,7 @@ def test_the_cheapest_arm_within_the_slo_is_chosen(
     slo = Slo(e2e_ms=1e9, ttft_ms=1e9)
     write(settings, RunSpec("plain", 0), slo=slo)
     write(settings, RunSpec("drafted", 0, 1.0, ROUNDS), slo=Slo(e2e_ms=1e-3, ttft_ms=1e9))
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
+    with ingested(settings) as con:
         by_arm = {arm_cost.arm: arm_cost for arm_cost in study_costs(con, "small", 3.6)}
         given = slo_of(con, "small")
     assert given is not None
@@ -161,8 +160,7 @@ def test_the_cheapest_arm_within_the_slo_is_chosen(
 
 def test_without_an_slo_nothing_keeps_one(settings: Settings) -> None:
     write(settings, RunSpec("plain", 0), slo=Slo())
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
+    with ingested(settings) as con:
         (arm_cost,) = study_costs(con, "small", 3.6)
         assert slo_of(con, "small") is None
     assert arm_cost.within_slo is None
