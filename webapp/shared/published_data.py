@@ -152,7 +152,7 @@ def cached_by_publication(
 
 
 def published_query(
-    max_entries: int = _MAX_ENTRIES, *, spinner: str | bool = False
+    max_entries: int = _MAX_ENTRIES,
 ) -> Callable[[Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]], Callable[P, T]]:
     """Call a function with a connection to the published warehouse, cached as by `cached_by_publication`.
 
@@ -160,7 +160,7 @@ def published_query(
     """
 
     def decorate(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) -> Callable[P, T]:
-        return cached_by_publication(max_entries, spinner=spinner)(with_warehouse(ask))
+        return cached_by_publication(max_entries)(with_warehouse(ask))
 
     return decorate
 
