@@ -17,10 +17,8 @@ from benchmarks import (
     beside,
     claims,
     client,
-    idle,
     presets,
     progress,
-    publish,
     rate,
     sizes,
     slots,
@@ -28,10 +26,10 @@ from benchmarks import (
     truth,
     windows,
 )
-from benchmarks.deciding import capacity, designs, nights, power, repeats, series, tuner, until_decided
+from benchmarks.deciding import designs, power, repeats, series, tuner, until_decided
 from benchmarks.reading import hostile, pages, questions
 from benchmarks.reading.filling import Size
-from benchmarks.storing import bundles, imports, ingest
+from benchmarks.storing import bundles, idle, imports, ingest, publish
 from host.settings import Settings, load_settings
 from lab.errors import DrafthouseError
 
@@ -70,9 +68,7 @@ _PARTS: dict[str, Part] = {
     "repeats": repeats.run,
     "tuner": tuner.run,
     "until_decided": until_decided.run,
-    "capacity": capacity.run,
     "series": series.run,
-    "nights": nights.run,
 }
 
 

@@ -36,7 +36,7 @@ from jobs.table import Progress
 from jobs.turns import queued_in_turn
 from lab.errors import UserError
 from tests.postgresql import Server, running_server
-from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, migrate_app, refuse_newer_database
+from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, migrate_app, open_engine, refuse_newer_database
 from warehouse.app_db.schema import job_blocks, job_events, jobs, studies
 
 QUEUED = (100, 1_000, 10_000)
@@ -128,12 +128,8 @@ def _herd_ms(url: str, workers: int, times: int) -> list[float]:
             time.sleep(_POLL_EVERY_S)
         return took_ms
 
-    database = app_engine(url)
-    try:
-        with ThreadPoolExecutor(workers) as threads:
-            return [took_ms for of_worker in threads.map(work, range(workers)) for took_ms in of_worker]
-    finally:
-        database.dispose()
+    with open_engine(url) as database, ThreadPoolExecutor(workers) as threads:
+        return [took_ms for of_worker in threads.map(work, range(workers)) for took_ms in of_worker]
 
 
 def _until(is_over: Callable[[], bool], measure: Callable[[], float]) -> Iterator[float]:

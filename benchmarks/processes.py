@@ -19,7 +19,7 @@ from jobs.queue import job, submit
 from lab.errors import EngineError
 from lab.study import Study
 from tests.postgresql import Server
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from workers.worker import Worker
 
 
@@ -40,9 +40,8 @@ def measured_study(settings: Settings, study: Study) -> tuple[str, float]:
     job_id = submit(settings, study, actor=local_actor())
     Worker(settings).work()
     took_s = time.perf_counter() - began_s
-    database = app_engine(settings.app_database_url)
-    done = job(database, job_id)
-    database.dispose()
+    with open_engine(settings.app_database_url) as database:
+        done = job(database, job_id)
     if done.state != "done" or done.error:
         raise EngineError(f"{study.name} ended as {done.state}: {done.error}")
     return job_id, took_s

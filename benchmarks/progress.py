@@ -34,7 +34,7 @@ from lab.schedule import Step
 from lab.study.plan import plan
 from services.verifying.our_client import Figures, figures
 from services.verifying.rival import TARGET
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.migrate import migrate
 from workers.engine_runtime.launch import Process, RunningEngine, start_engine
 from workers.heartbeat import Heartbeat
@@ -110,14 +110,13 @@ def run(settings: Settings, repeats: int) -> None:
     prompts = load_prompts(settings, WORKLOAD, LOAD.num_prompts, seed=0, target=TARGET)
     with own_home(settings) as own:
         migrate(own)
-        database = app_engine(own.app_database_url)
-        submit(own, STUDY, actor=local_actor())
-        job = claim(database, _WORKER, own.lease_s)
-        if job is None:
-            raise EngineError("the benchmark's own job is not in its own queue")
-        with _running(own) as engine:
-            rows = _compare(Windows(engine, database, job, prompts, own.lease_s), repeats)
-        database.dispose()
+        with open_engine(own.app_database_url) as database:
+            submit(own, STUDY, actor=local_actor())
+            job = claim(database, _WORKER, own.lease_s)
+            if job is None:
+                raise EngineError("the benchmark's own job is not in its own queue")
+            with _running(own) as engine:
+                rows = _compare(Windows(engine, database, job, prompts, own.lease_s), repeats)
     title = f"{LOAD.num_prompts} prompts x {WORKLOAD.output_tokens} tokens, concurrency {LOAD.max_concurrency}"
     show(f"Progress and probes: {title}, {repeats} x A B B A", "the client alone", rows)
 

@@ -31,10 +31,10 @@ import psutil
 import sqlalchemy as sa
 
 from benchmarks.processes import ingesting, own_home, postgres_s
-from benchmarks.publish import is_visible, rests, until
 from benchmarks.reading.filling import RUNS_A_JOB, Size, fill, made_requests, made_run
 from benchmarks.reading.pages import AT_ONCE, served
 from benchmarks.reading.visitors import all_at_once, new_session, resting
+from benchmarks.storing.publish import is_visible, rests, until
 from host.settings import Settings
 from jobs.fleet import leases, worker_registry
 from jobs.fleet.needs import needs_of

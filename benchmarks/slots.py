@@ -34,7 +34,7 @@ from lab.errors import EngineError
 from lab.metrics.latency import tpot_ms
 from lab.study import Arm, Load, Server, Study, Workload
 from services.verifying.rival import TARGET
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from warehouse.migrate import migrate
 from workers.slots import take_slot
@@ -111,8 +111,7 @@ def _measured(settings: Settings, study: Study, slots: int) -> Shared:
     """Measure the study in a home of its own. Raises EngineError unless every run was measured."""
     with own_home(settings) as own:
         migrate(own)
-        database = app_engine(own.app_database_url)
-        try:
+        with open_engine(own.app_database_url) as database:
             with _workers(own, slots, database):
                 began_s = time.perf_counter()
                 job_id = submit(own, study, actor=local_actor())
@@ -120,8 +119,6 @@ def _measured(settings: Settings, study: Study, slots: int) -> Shared:
                     time.sleep(_POLL_EVERY_S)
                 wall_s = time.perf_counter() - began_s
             done = job(database, job_id)
-        finally:
-            database.dispose()
         bundles = [read_bundle(folder) for folder in find_bundles(own.bundles)]
     if done.state != "done" or done.error or len(bundles) != len(study.arms) * study.repeats:
         raise EngineError(f"the study of part slots ended as {done.state} with {len(bundles)} runs: {done.error}")

@@ -23,8 +23,8 @@ from benchmarks.table import Row, show
 from host.settings import Settings
 from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_log
+from jobs.engines.kinds.vllm import speculative_config
 from jobs.engines.models import check_model
-from jobs.engines.vllm import speculative_config
 from jobs.submission import check_study
 from lab.errors import EngineError
 from lab.study import Arm, Load, Speculation, Study, Workload

@@ -97,14 +97,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     if len(columns) > _MOST_FOLDED and sum(widths) + 2 * len(widths) > console.width:
         _print_paragraphs(console, columns, texts)
         return
-    table = Table(*map(_column, columns), box=None, header_style="bold", pad_edge=False)
+    table = Table(*(Column(Text(name)) for name in columns), box=None, header_style="bold", pad_edge=False)
     for row in texts:
         table.add_row(*map(Text, row))
     console.print(table)
-
-
-def _column(name: str) -> Column:
-    return Column(Text(name))
 
 
 def _print_paragraphs(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

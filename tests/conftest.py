@@ -9,6 +9,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import sqlalchemy as sa
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -16,6 +17,7 @@ from host.settings import Settings
 from tests.migrated import migrated_home
 from tests.workers.homes import Home, new_home, until
 from tests.workers.valkey import Broker
+from warehouse.app_db.engine import open_engine
 
 # No limit on the time of one example: the machine also runs engines, and pytest-timeout watches the whole test. The
 # same examples each time, so that a change is judged by itself; `--hypothesis-profile=explore` looks for new ones.
@@ -51,7 +53,7 @@ _GROUPS = {
     "tests/workers/test_crashes.py": "crashes",
     "tests/webapp/pages/": "pages",
     "tests/webapp/links/": "pages",
-    "tests/workers/test_two_slots.py": "slots",
+    "tests/workers/slots/test_two_slots.py": "slots",
     "/transformers_server/": "transformers",
     "tests/workers/": "workers",
     "tests/cli/": "verbs",
@@ -119,6 +121,13 @@ def settings(migrated: Path, tmp_path: Path) -> Settings:
     home = tmp_path / "home"
     shutil.copytree(migrated, home)
     return Settings(home=home, ingest_every_s=0.05)
+
+
+@pytest.fixture
+def database(settings: Settings) -> Iterator[sa.Engine]:
+    """The app database of the settings, whichever fixture of this name the test has."""
+    with open_engine(settings.app_database_url) as engine:
+        yield engine
 
 
 @pytest.fixture

@@ -19,10 +19,9 @@ from scipy import stats
 from benchmarks.deciding import power_picture
 from benchmarks.deciding.power_picture import Bar
 from host.settings import Settings
-from lab.comparison.compare import CellRuns, Comparison, compare_cells
-from lab.comparison.samples import RunSample
+from lab.comparison.compare import Comparison, compare_cells
 from lab.comparison.verdict import verdicts
-from tests.lab.comparison.simulations.tables_of_cells import Table, simulated
+from tests.lab.comparison.simulations.tables_of_cells import Table, cells_of, simulated
 
 TABLES = 200
 _WORLD, _SEED = "a third", 20261122
@@ -156,16 +155,6 @@ def _words(comparisons: Sequence[Comparison], *, strict: bool) -> Calls:
 
 def _signs(above: NDArray[np.bool_], below: NDArray[np.bool_]) -> Calls:
     return [int(sign) for sign in above.astype(int) - below.astype(int)]
-
-
-def cells_of(table: Table) -> list[CellRuns]:
-    return [
-        CellRuns(
-            [RunSample(f"b{place}-{block}", "plain", block, math.exp(value)) for block, value in enumerate(base)],
-            [RunSample(f"c{cell}-{block}", "draft", block, math.exp(value)) for block, value in enumerate(tried)],
-        )
-        for cell, (place, base, tried) in enumerate(zip(table.places, table.baseline, table.candidate, strict=True))
-    ]
 
 
 def _show(plan: Plan, shares: Mapping[str, Shares], cpu_s: float) -> None:

@@ -16,13 +16,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.deciding.power import cells_of
 from host.settings import Settings
 from lab.comparison.compare import compare_cells
 from lab.comparison.samples import Array
 from lab.comparison.verdict import verdicts
 from tests.lab.comparison.simulations.stopped_tables import Ended, Flags, fixed_seconds, until_decided
-from tests.lab.comparison.simulations.tables_of_cells import Table, simulated
+from tests.lab.comparison.simulations.tables_of_cells import Table, cells_of, simulated
 
 TABLES = 200
 _SEED = 20261122

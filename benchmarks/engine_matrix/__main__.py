@@ -151,7 +151,8 @@ def _study(names: list[str]) -> Study:
     """Return the study of these arms, without a compiled graph, which takes minutes on a CPU. It is small, but longer
     than the second after which an engine's gauges are read.
     """
-    arms = [{"name": name, **({"speculation": _speculation(name)} if name in _SPECULATION else {})} for name in names]
+    tried = {name: {"method": name, "num_speculative_tokens": 3, **options} for name, options in _SPECULATION.items()}
+    arms = [{"name": name, **({"speculation": tried[name]} if name in tried else {})} for name in names]
     return study_from_dict(
         {
             "name": "engine matrix",
@@ -163,10 +164,6 @@ def _study(names: list[str]) -> Study:
             "repeats": 1,
         }
     )
-
-
-def _speculation(method: str) -> dict[str, Any]:
-    return {"method": method, "num_speculative_tokens": 3, **_SPECULATION[method]}
 
 
 async def _tried_arm(settings: Settings, arm: Arm) -> tuple[TriedArm, dict[str, Answer], dict[str, Any]]:

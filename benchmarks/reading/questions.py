@@ -23,10 +23,9 @@ from warehouse.queries import cell_queries, published
 from warehouse.queries import results as queries
 from warehouse.queries.acceptance import histories, study_acceptance
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
-from warehouse.queries.comparing.cells import cell_values
+from warehouse.queries.comparing.answers import headlines
 from warehouse.queries.comparing.comparisons import StudyComparison, agreements, break_evens, compare_study
-from warehouse.queries.comparing.headlines import headlines
-from warehouse.queries.comparing.ratio_tables import arm_tables
+from warehouse.queries.comparing.ratio_tables import arm_tables, cell_values
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
 
@@ -62,7 +61,8 @@ def ask_all(settings: Settings, repeats: int) -> list[tuple[str, Sequence[float]
     """Return each query with the milliseconds of its warm repeats."""
     with open_warehouse(settings.warehouse_file) as connection:
         subjects = _asked(connection)
-    return [(name, _repeated(settings, question, repeats)) for name, question in _questions(subjects).items()]
+    questions = _queries(subjects) | _judgements(subjects)
+    return [(name, _repeated(settings, question, repeats)) for name, question in questions.items()]
 
 
 def _asked(connection: duckdb.DuckDBPyConnection) -> Asked:
@@ -70,10 +70,6 @@ def _asked(connection: duckdb.DuckDBPyConnection) -> Asked:
     job = jobs[len(jobs) // 2][0]
     (run_id,) = connection.execute("SELECT min(run_id) FROM runs WHERE job_id = ?", [job]).fetchone() or ("",)
     return Asked(job, run_id, compare_study(connection, job))
-
-
-def _questions(subjects: Asked) -> dict[str, Question]:
-    return _queries(subjects) | _judgements(subjects)
 
 
 def _queries(subjects: Asked) -> dict[str, Question]:

@@ -17,7 +17,7 @@ from lab.roles import Actor, Change
 from lab.study import Workload
 from lab.study.model_base import Frozen
 from warehouse.app_db import audit
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 
 
 class DatasetState(Frozen):
@@ -78,11 +78,8 @@ def remove_dataset(settings: Settings, name: str, *, actor: Actor) -> None:
 
 
 def _record(settings: Settings, actor: Actor, name: str, **detail: object) -> None:
-    engine = app_engine(settings.app_database_url)
-    try:
+    with open_engine(settings.app_database_url) as engine:
         audit.record_alone(engine, actor, Change.DATASETS, name, **detail)
-    finally:
-        engine.dispose()
 
 
 def _state(settings: Settings, dataset: Dataset) -> DatasetState:

@@ -1,6 +1,6 @@
 """The description of a kind of engine by which Drafthouse starts it, sends it requests and reads its metrics.
 
-Each kind is declared in a file of its own: `jobs/engines/<kind>.py`.
+Each kind is declared in a file of its own: `jobs/engines/kinds/<kind>.py`.
 """
 
 from __future__ import annotations

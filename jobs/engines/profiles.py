@@ -22,9 +22,8 @@ from pathlib import Path
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from host.settings import ENGINES_FILE, SHIPPED, Settings
-from jobs.engines import vllm
 from jobs.engines.hardware import nvidia_gpus, processors
-from jobs.engines.kinds import ENDPOINT, KINDS
+from jobs.engines.kinds import ENDPOINT, KINDS, vllm
 from jobs.engines.models import local_folder
 from lab.errors import INSTALL_COMMAND, HostError, SettingsError
 from lab.study import Arm, Frozen, Study

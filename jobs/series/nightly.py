@@ -190,7 +190,7 @@ def _take_up(settings: Settings, database: sa.Engine, series: Series, nights: Se
             judging.end(database, night, state="failed", note=job["error"] or f"its job was {job['state']}")
         elif (found := _measured(settings, series, job, night.arm)) is not None:
             judging.store_values(database, series, night, found, now)
-        elif now - ended_at > _READ_WITHIN and not _has_runs(settings, night.job_id):
+        elif now - ended_at > _READ_WITHIN and not (settings.bundles / night.job_id).is_dir():
             judging.end(database, night, state="failed", note="its job ended without any run")
         elif now - ended_at > _LATEST:
             judging.end(database, night, state="invalid", note="no verdict on its job was stored in time")
@@ -201,10 +201,6 @@ def _measured(settings: Settings, series: Series, job: sa.RowMapping, arm: str) 
     arms, cells = (arm, study.baseline.name), len(study.workloads) * len(study.loads)
     with contextlib.closing(open_warehouse(settings.warehouse_file)) as con:
         return measured(con, job["job_id"], job["tries"], arms, cells)
-
-
-def _has_runs(settings: Settings, job_id: str) -> bool:
-    return (settings.bundles / job_id).is_dir()
 
 
 def _measure_again(settings: Settings, database: sa.Engine, series: Series, nights: Sequence[Night]) -> None:

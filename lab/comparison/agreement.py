@@ -52,7 +52,6 @@ class Agreement:
 
     pairs: tuple[Pair, ...]
     same_share: Interval | None
-    median_first_differing_character: float | None
     median_first_differing_token: float | None
     median_estimated_first_differing_token: float | None
     baseline_degenerate_share: float | None
@@ -72,7 +71,6 @@ def agreement(baseline: Mapping[str, Output], candidate: Mapping[str, Output], *
     return Agreement(
         pairs,
         share(sum(pair.same for pair in pairs), len(pairs)),
-        _median(pair.first_differing_character for pair in pairs),
         None if None in tokens else _median(tokens),
         _median(pair.estimated_first_differing_token for pair in pairs),
         degenerate_share([output.text for output in baseline.values()]),

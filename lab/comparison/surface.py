@@ -53,10 +53,6 @@ class Surface:
     def contexts(self) -> tuple[int, ...]:
         return tuple(sorted({cell.context_tokens for cell in self.cells}))
 
-    @property
-    def concurrencies(self) -> tuple[int, ...]:
-        return tuple(sorted({cell.concurrency for cell in self.cells}))
-
 
 def surface(cells: Sequence[SurfaceCell], num_speculative_tokens: int | None = None) -> Surface:
     """Find the break-even of each context. Raises ValueError for two cells at one concurrency and context."""

@@ -690,8 +690,6 @@ COST_AT_CAPACITY = Metric(
 )
 #: What a search for a capacity gives: of an arm, workload and repeat, not of a run.
 CAPACITIES: tuple[Metric, ...] = (CAPACITY, CAPACITY_CONCURRENCY, COST_AT_CAPACITY)
-#: The ratio of a candidate to the baseline, of any metric; `Metric.ratio_label` says what it is called.
-RATIO = Metric("ratio", "Speed-up", "×", "candidate / baseline, geometric mean over the repeats")
 
 
 def _sampled(name: str, label: str, better: Better | Literal["neither"] = "neither") -> Metric:

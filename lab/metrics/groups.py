@@ -7,7 +7,6 @@ so both are put into steps: turns from 9 on and contexts from 256 tokens on in p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from lab.metrics.request_table import RequestTable
 from lab.metrics.run_data import statistics_ms, whole_sum, without_unknown
 from lab.study.workload import NO_TEXT
 
-Grain = Literal["turn", "context", "turn and context"]
 #: Turns up to this one are told apart.
 _EACH_TURN = 8
 #: The shortest step of contexts, in tokens.

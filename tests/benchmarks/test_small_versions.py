@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import beside, idle, progress, publish, rate, slots, sweep, truth, windows
+from benchmarks import beside, progress, rate, slots, sweep, truth, windows
 from benchmarks.client import STUDY, Sides
 from benchmarks.processes import own_home
 from benchmarks.reading.filling import Size, fill
+from benchmarks.storing import idle, publish
 from host.settings import Settings
 from lab.study import Load, Workload
 from services.verifying.processes import vllm_environment

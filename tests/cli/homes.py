@@ -18,6 +18,7 @@ import pytest
 
 from cli import app
 from host.ports import free_port
+from tests.migrated import copy_migrated
 
 REPOSITORY = Path(__file__).parent.parent.parent
 DRAFTHOUSE = Path(sys.executable).parent / "drafthouse"
@@ -52,6 +53,12 @@ class Home:
             app.main()
         return subprocess.CompletedProcess(arguments, int(end.value.code or 0), out.getvalue(), err.getvalue())
 
+    def refusal(self, *arguments: str) -> str:
+        """The sentence of a command that has to refuse, and prints nothing else."""
+        answer = self.ask(*arguments)
+        assert (answer.returncode, answer.stdout) == (2, "")
+        return answer.stderr
+
     def run(self, *arguments: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
         """One `drafthouse` command, to its end."""
         return subprocess.run(
@@ -67,6 +74,13 @@ class Home:
 
 def new_home(folder: Path) -> Home:
     return Home(folder, free_port())
+
+
+def home_with_databases(folder: Path) -> Home:
+    """A new home in this folder that was migrated, as the first command does."""
+    home = new_home(folder / "home")
+    copy_migrated(home.folder)
+    return home
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ from tests.webapp.homes import WORKER, environment, finish, make_home
 from tests.webapp.measured import measure_study
 from tests.webapp.served import served
 from warehouse import snapshots
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import app_engine, open_engine
 from warehouse.ingest.service import ingest_all
 
 PROMPTS = "".join(f'{{"prompt": "number {number}"}}\n' for number in range(20))
@@ -172,10 +172,9 @@ def test_a_study_is_submitted_moved_cancelled_and_run_again(asker: Asker) -> Non
     assert cancelled.stdout == f"{job_id}: cancel requested\n"
     again = asker.elsewhere("retry", job_id, role=Role.SUBMITTER)
     assert again.stdout == f"{job_id} is queued again\n"
-    database = app_engine(asker.lab.settings.app_database_url)
-    assert queue.job(database, job_id).submitted_by == "submitter"
-    assert {event.actor for event in queue.events(database, job_id)} == {"submitter", "administrator"}
-    database.dispose()
+    with open_engine(asker.lab.settings.app_database_url) as database:
+        assert queue.job(database, job_id).submitted_by == "submitter"
+        assert {event.actor for event in queue.events(database, job_id)} == {"submitter", "administrator"}
 
 
 def test_a_study_that_cannot_run_is_refused_field_by_field_as_here(asker: Asker) -> None:

@@ -26,12 +26,11 @@ from jobs.table import Job
 from lab.errors import StudyError
 from lab.study.parsing import study_from_dict
 from tests.actors import ADMIN
-from tests.cli.homes import DRAFTHOUSE, REPOSITORY, Home, new_home
-from tests.migrated import copy_migrated
+from tests.cli.homes import DRAFTHOUSE, REPOSITORY, Home, home_with_databases
 from tests.warehouse.runs import failed_request, run_record
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from tests.workers.homes import Home as WorkersHome
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.app_db.schema import jobs
 from warehouse.bundles.run_bundle import LOG_FILE, write_bundle
 from warehouse.ingest.service import ingest_all
@@ -108,9 +107,8 @@ def iter_jobs() -> Iterator[Job]:
 @pytest.fixture(scope="module")
 def evil(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A home in which a server, an arm and a study are called what steers a terminal."""
-    home = new_home(tmp_path_factory.mktemp("evil") / "home")
+    home = home_with_databases(tmp_path_factory.mktemp("evil"))
     settings = Settings(home=home.folder)
-    copy_migrated(settings.home)
     for arm, pace in (("plain", 1.0), (f"drafted {STORED}", 1.1)):
         for repeat in range(3):
             drafts = None if arm == "plain" else ROUNDS
@@ -127,13 +125,12 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Home:
             "loads": [{"max_concurrency": 1, "num_prompts": 1}],
         }
     )
-    database = app_engine(settings.app_database_url)
-    job_id = queue._insert(database, study, 0, ADMIN)
-    with database.begin() as connection:
-        row = dict(connection.execute(sa.select(jobs).where(jobs.c.job_id == job_id)).mappings().one())
-        ended = {"state": "failed", "error": STORED, "finished_at": datetime.now(UTC), "job_id": "job-1"}
-        connection.execute(jobs.insert().values(row | ended))
-    database.dispose()
+    with open_engine(settings.app_database_url) as database:
+        job_id = queue._insert(database, study, 0, ADMIN)
+        with database.begin() as connection:
+            row = dict(connection.execute(sa.select(jobs).where(jobs.c.job_id == job_id)).mappings().one())
+            ended = {"state": "failed", "error": STORED, "finished_at": datetime.now(UTC), "job_id": "job-1"}
+            connection.execute(jobs.insert().values(row | ended))
     ingest_all(settings)
     return home
 

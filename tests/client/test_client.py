@@ -32,7 +32,7 @@ from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
 from tests.webapp.served import served
 from warehouse import snapshots
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import app_engine, open_engine
 from warehouse.ingest.publication import Master
 
 CLIENT = REPOSITORY / "drafthouse.py"
@@ -261,7 +261,6 @@ def test_an_address_where_no_lab_is_gives_a_sentence(monkeypatch: pytest.MonkeyP
 
 
 def test_a_job_of_another_name_with_signs_in_it_is_found(lab: Served) -> None:
-    database = app_engine(lab.settings.app_database_url)
-    job_id = queue._insert(database, study(name="50 % of 1+1?"), 0, ADMIN)
-    database.dispose()
+    with open_engine(lab.settings.app_database_url) as database:
+        job_id = queue._insert(database, study(name="50 % of 1+1?"), 0, ADMIN)
     assert lab.client().job("50 % of 1+1?")["job_id"] == job_id

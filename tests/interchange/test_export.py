@@ -28,7 +28,7 @@ from tests.actors import ADMIN, OTHER_SUBMITTER
 from tests.interchange.sample_files import SAMPLES
 from tests.warehouse.asking import ask
 from tests.warehouse.exports import forged_export, many_times, understated
-from tests.warehouse.runs import counters, failed_request, request, run_record, write_run
+from tests.warehouse.runs import counters, failed_request, ingested, request, run_record, write_run
 from warehouse.bundles.record_file import refuse_bomb
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.bundle_rows import MOST_CHARACTERS
@@ -131,8 +131,7 @@ def test_what_others_export_counts_as_imported_with_ids_of_our_own(
 def test_a_name_or_digest_means_measured_runs_not_imported_ones(filled: Settings, tmp_path: Path) -> None:
     folder = forged_export(tmp_path / "forged", job_id="job-9", run_ids=["run-9"])
     import_paths(filled, [folder], actor=OTHER_SUBMITTER)
-    ingest_all(filled)
-    with open_warehouse(filled.warehouse_file) as connection:
+    with ingested(filled) as connection:
         assert jobs_of(connection, "small") == ["job-1"]
         assert jobs_of(connection, "0" * 64) == ["job-1"]
 

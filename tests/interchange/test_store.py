@@ -26,7 +26,7 @@ from tests.interchange.test_aggregates import BENCHY, LLAMA, LOADGEN, REPORT, RE
 from tests.interchange.test_model_answers import line
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.queries.comparing.stretched_arms import write_arm
-from tests.warehouse.runs import write_run
+from tests.warehouse.runs import ingested, write_run
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
@@ -372,8 +372,7 @@ def test_measured_comparisons_do_not_change_by_imported_runs(settings: Settings)
     for repeat in range(2):
         write_arm(settings, "plain", repeat, 1.0 + repeat / 100)
         write_arm(settings, "drafted", repeat, 0.5)
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as connection:
+    with ingested(settings) as connection:
         (job_id,) = connection.execute("select distinct job_id from runs").fetchone() or ("",)
         before = shown(compare_study(connection, job_id))
         (hardware,) = connection.execute("select distinct hardware from runs").fetchone() or ("",)

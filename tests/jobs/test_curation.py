@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,11 +23,10 @@ from tests.warehouse.asking import ask
 from tests.webapp.homes import make_home
 from tests.webapp.measured import measure_study
 from warehouse.app_db import audit, curated, dashboards, pins
-from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs
 from warehouse.bundles.removed import remove_job
 from warehouse.ingest.service import ingest_all
-from warehouse.queries.comparing.headlines import headlines
+from warehouse.queries.comparing.answers import headlines
 from warehouse.queries.comparing.paired_runs import jobs_of
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.results import jobs_with_results
@@ -42,13 +40,6 @@ VERDICTS = "select * from comparisons where job_id = 'ID' order by all"
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return make_home(tmp_path)
-
-
-@pytest.fixture
-def database(settings: Settings) -> Iterator[sa.Engine]:
-    engine = app_engine(settings.app_database_url)
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

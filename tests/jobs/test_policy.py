@@ -12,7 +12,7 @@ from access import accounts
 from access.local import local_actor
 from host.settings import Settings
 from jobs import policy, queue
-from jobs.engines import transformers, vllm
+from jobs.engines.kinds import transformers, vllm
 from jobs.policy import author_problems, launch_problems, location_problems, setting_problems
 from jobs.presets import all_presets
 from jobs.submission import Context, absolute, check_study

@@ -35,7 +35,7 @@ from tests.jobs.series.nights import NIGHT, add_series, measure, remember
 from tests.postgresql import Server, running_server
 from tests.workers.homes import Home, new_home, until, worker_environment
 from warehouse.app_db import audit, dashboards, pins, price_book, stored_objects
-from warehouse.app_db.engine import DATABASE_ERRORS, app_engine
+from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, open_engine
 from warehouse.app_db.schema import APP
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.ingest.app_tables import AppReader
@@ -288,14 +288,12 @@ def test_a_session_that_has_gone_in_a_transaction_holds_no_job(home: Home) -> No
     job_id = home.submit()
     leases.claim(home.database, "gone", 0.0)
     url = f"{home.settings.app_database_url}&options=-c%20idle_in_transaction_session_timeout%3D500"
-    hasty = app_engine(url)
-    with hasty.connect() as connection:
+    with open_engine(url) as hasty, hasty.connect() as connection:
         connection.execute(jobs_table.update().values(error="not committed"))
         assert leases.requeue_expired(home.database) == []  # the row is locked
         until(lambda: leases.requeue_expired(home.database) == [job_id], "the server ends the session")
         with pytest.raises(DATABASE_ERRORS):
             connection.execute(sa.select(1))
-    hasty.dispose()
     with home.database.connect() as connection:
         limit = "SELECT current_setting('idle_in_transaction_session_timeout')"
         assert connection.scalar(sa.text(limit)) == "10s"  # unless the URL sets another one
@@ -305,10 +303,8 @@ def test_a_connection_that_the_server_has_ended_is_made_anew_unnoticed(home: Hom
     home.submit()
     with home.database.connect() as connection:
         ended = connection.scalar(sa.text("SELECT pg_backend_pid()"))
-    other = app_engine(home.settings.app_database_url)
-    with other.connect() as connection:
+    with open_engine(home.settings.app_database_url) as other, other.connect() as connection:
         connection.execute(sa.text("SELECT pg_terminate_backend(:pid)"), {"pid": ended})
-    other.dispose()
     assert len(queue.jobs(home.database)) == 1
 
 

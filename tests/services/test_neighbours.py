@@ -15,7 +15,7 @@ from services.neighbours import conditions, ratio_of, slots_up
 from tests.cli.homes import Home as CommandLine
 from tests.lab.studies import study
 from tests.workers.homes import Home, until
-from tests.workers.test_two_slots import SLOW, workers_of_two_slots
+from tests.workers.slots.test_two_slots import SLOW, workers_of_two_slots
 
 
 def test_the_ratio_and_its_interval_are_of_rounds() -> None:

@@ -18,7 +18,7 @@ from access.web import start_token
 from jobs.fleet.worker_registry import list_workers
 from tests.cli.homes import DRAFTHOUSE, REPOSITORY, Home, new_home, services_of, up
 from tests.services.waiting import eventually
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 
 pytestmark = pytest.mark.engine
 
@@ -157,10 +157,9 @@ def test_a_host_without_page_runs_the_workers_of_all_its_slots(tmp_path: Path) -
         host = subprocess.Popen(command, cwd=REPOSITORY, env=home.environment | ours, stdout=log, stderr=log)
     try:
         eventually(lambda: "2 workers are up; their logs are " in output.read_text(), within_s=600)
-        database = app_engine(f"sqlite:///{home.folder / 'app.sqlite'}")
-        eventually(lambda: len(list_workers(database)) == 2, within_s=600)
-        assert sorted(worker.slot_number for worker in list_workers(database)) == [1, 2]
-        database.dispose()
+        with open_engine(f"sqlite:///{home.folder / 'app.sqlite'}") as database:
+            eventually(lambda: len(list_workers(database)) == 2, within_s=600)
+            assert sorted(worker.slot_number for worker in list_workers(database)) == [1, 2]
         started = psutil.Process(host.pid).children(recursive=True)
     finally:
         host.terminate()

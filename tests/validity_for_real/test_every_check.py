@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lab.validity import ALL
 from tests.validity_for_real import expected, test_client, test_files, test_lies, test_loads, test_studies, test_traps
-from tests.workers import test_two_slots
+from tests.workers.slots import test_two_slots
 
 #: What no processor here can be made to show. Their tests are by records (tests/lab/validity).
 BY_RECORDS_ALONE = {

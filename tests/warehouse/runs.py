@@ -1,10 +1,14 @@
-"""Valid runs, requests and bundles with small overrides."""
+"""Valid runs, requests and bundles with small overrides, and the warehouse of what a home has."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import duckdb
 
 from host.settings import Settings
 from lab.metrics.records import (
@@ -19,10 +23,20 @@ from lab.metrics.records import (
 from lab.metrics.request_table import RequestTable
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
 from warehouse.bundles.run_bundle import write_bundle
+from warehouse.ingest.service import ingest_all
+from warehouse.queries.connect import open_warehouse
 
 DRAFT = Speculation(method="draft_model", model="reference-draft", num_speculative_tokens=3)
 BASELINE_ARM, DRAFT_ARM = Arm(name="no draft"), Arm(name="draft", speculation=DRAFT)
 TELEMETRY = (TelemetrySample(t_s=1.0, loop_lag_ms=0.5, requests_in_flight=1, requests_done=1, chunks_received=4),)
+
+
+@contextlib.contextmanager
+def ingested(settings: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Ingest what is new and open the published warehouse."""
+    ingest_all(settings)
+    with open_warehouse(settings.warehouse_file) as connection:
+        yield connection
 
 
 def circumstances(**changes: Any) -> Circumstances:

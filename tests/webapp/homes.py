@@ -16,7 +16,7 @@ from jobs.table import Progress, State
 from lab.study import Study
 from tests.actors import ADMIN
 from tests.migrated import copy_migrated
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.app_db.schema import jobs
 
 #: The check at submission asks whether the engine's program is there; nothing here ever starts it.
@@ -70,9 +70,8 @@ def progress(**changes: object) -> Progress:
 def claimed_job(settings: Settings, study: Study) -> str:
     """Submitted before all others, and taken by a worker."""
     job_id = queue.submit(settings, study, priority=10_000, actor=ADMIN)
-    engine = app_engine(settings.app_database_url)
-    claimed = leases.claim(engine, WORKER, 3600)
-    engine.dispose()
+    with open_engine(settings.app_database_url) as engine:
+        claimed = leases.claim(engine, WORKER, 3600)
     assert claimed is not None
     assert claimed.job_id == job_id
     return job_id
@@ -81,16 +80,14 @@ def claimed_job(settings: Settings, study: Study) -> str:
 def running_job(settings: Settings, study: Study, **changes: object) -> str:
     """A job that a worker has claimed and reported on."""
     job_id = claimed_job(settings, study)
-    engine = app_engine(settings.app_database_url)
-    leases.heartbeat(engine, job_id, WORKER, 3600, progress(**changes))
-    engine.dispose()
+    with open_engine(settings.app_database_url) as engine:
+        leases.heartbeat(engine, job_id, WORKER, 3600, progress(**changes))
     return job_id
 
 
 def finish(settings: Settings, job_id: str, state: State, error: str | None = None) -> None:
-    engine = app_engine(settings.app_database_url)
-    leases.finish(engine, job_id, WORKER, state, error=error)
-    engine.dispose()
+    with open_engine(settings.app_database_url) as engine:
+        leases.finish(engine, job_id, WORKER, state, error=error)
 
 
 def tell_worker(
@@ -102,20 +99,18 @@ def tell_worker(
     methods: tuple[str, ...] = ("draft_model", "ngram"),
 ) -> None:
     """A worker that is there and has told of its one engine."""
-    engine = app_engine(settings.app_database_url)
-    worker_registry.register_worker(
-        engine, worker, host="here", hardware=hardware, gpus=gpus, is_dead=lambda _worker: False
-    )
-    vllm = Capabilities(engine="vllm", kind="vllm", version="0.32.0", methods=methods, flags=None, gpus=())
-    worker_registry.store_engines(engine, worker, [vllm])
-    engine.dispose()
+    with open_engine(settings.app_database_url) as engine:
+        worker_registry.register_worker(
+            engine, worker, host="here", hardware=hardware, gpus=gpus, is_dead=lambda _worker: False
+        )
+        vllm = Capabilities(engine="vllm", kind="vllm", version="0.32.0", methods=methods, flags=None, gpus=())
+        worker_registry.store_engines(engine, worker, [vllm])
 
 
 def add_ended_jobs(settings: Settings, study: Study, count: int) -> list[str]:
     """So many jobs that are done, each submitted a second after the one before and after all others; their ids."""
     last = queue.submit(settings, study, actor=ADMIN)
-    engine = app_engine(settings.app_database_url)
-    with engine.begin() as connection:
+    with open_engine(settings.app_database_url) as engine, engine.begin() as connection:
         row = dict(connection.execute(sa.select(jobs).where(jobs.c.job_id == last)).mappings().one())
         row |= {"state": "done", "finished_at": row["submitted_at"]}
         moments = [row["submitted_at"] + timedelta(seconds=number) for number in range(1, count)]
@@ -124,7 +119,6 @@ def add_ended_jobs(settings: Settings, study: Study, count: int) -> list[str]:
             sa.update(jobs).where(jobs.c.job_id == last).values(state="done", finished_at=row["finished_at"])
         )
         connection.execute(sa.insert(jobs), more)
-    engine.dispose()
     return [last, *(ended_job["job_id"] for ended_job in more)]
 
 

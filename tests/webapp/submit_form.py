@@ -13,7 +13,7 @@ from jobs.table import Job
 from lab.study import Study
 from lab.study.parsing import study_from_toml
 from tests.webapp.page_text import ran
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 
 
 def field(app: AppTest, kind: str, column: str) -> Any:
@@ -73,8 +73,5 @@ def follow_link(app: AppTest, **query: str) -> AppTest:
 
 def submitted_jobs(settings: Settings) -> list[Job]:
     """The newest first."""
-    engine = app_engine(settings.app_database_url)
-    try:
+    with open_engine(settings.app_database_url) as engine:
         return queue.jobs(engine)
-    finally:
-        engine.dispose()

@@ -11,7 +11,7 @@ from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, ran, words
 from warehouse.app_db import dashboards, pins
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.ingest.service import ingest_all
 
 
@@ -38,10 +38,9 @@ def test_a_study_is_renamed_and_noted_where_its_results_are(open_page: OpenPage,
 def test_deleting_names_what_depends_on_it_and_a_click_restores_it(open_page: OpenPage, settings: Settings) -> None:
     measure_study(settings, study(name="another"))
     job_id = measure_study(settings, study(name="mine"))
-    database = app_engine(settings.app_database_url)
-    board = dashboards.create(database, "Weekly", actor=ADMIN)
-    pins.add(database, board, pins.PinnedFigure("results", {"job": (job_id,)}, "speedup"), "", actor=ADMIN)
-    database.dispose()
+    with open_engine(settings.app_database_url) as database:
+        board = dashboards.create(database, "Weekly", actor=ADMIN)
+        pins.add(database, board, pins.PinnedFigure("results", {"job": (job_id,)}, "speedup"), "", actor=ADMIN)
     app = with_menu(open_page("jobs", job=job_id), job_id)
     assert "Needed by:\n- 1 pin on the dashboard Weekly" in words(app)
     app = click(app, "Delete anyway")

@@ -17,6 +17,7 @@ from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
 from tests.lab.validity.healthy import healthy
 from tests.warehouse.queries.comparing.stretched_arms import write_arm
+from tests.warehouse.runs import ingested
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import claimed_job
 from tests.webapp.page_text import words
@@ -159,7 +160,6 @@ def test_a_study_under_way_is_judged_by_what_ended_before_it(settings: Settings)
     measure(settings, "asked", BEGAN, repeats=range(1))
     measure(settings, "beside", BEGAN + timedelta(minutes=1), scatter=0.9)
     measure(settings, "asked", BEGAN, repeats=range(1, 3))
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
+    with ingested(settings) as con:
         sources = [pair.comparison.basis for pair in compare_study(con, "asked").pairs]
     assert sources == ["3 repeats and 512 prompts, with the scatter of 1 like cell and 3 cells measured before"] * 2

@@ -14,7 +14,7 @@ from tests.actors import ADMIN
 from tests.webapp.conftest import OpenPage, forget_everything
 from tests.webapp.homes import failed_job
 from tests.webapp.page_text import words
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 
 PAGES = ("home", "submit", "jobs", "cost", "external_results", "dashboards", "sql")
 #: Labels of buttons that change something, and the least role to which they are offered here.
@@ -37,10 +37,9 @@ def test_a_page_offers_what_its_visitor_may_do(
     """The jobs are another's. What a browser sends along is set where Streamlit reads it."""
     queue.submit(settings, demo, actor=ADMIN)
     failed_job(settings, demo, "the engine is gone")
-    database = app_engine(settings.app_database_url)
-    accounts.add_user(database, "vera", role, actor=ADMIN)
-    cookie = {"drafthouse-8501": sessions.begin(database, "vera", "here")}
-    database.dispose()
+    with open_engine(settings.app_database_url) as database:
+        accounts.add_user(database, "vera", role, actor=ADMIN)
+        cookie = {"drafthouse-8501": sessions.begin(database, "vera", "here")}
     monkeypatch.setenv("DRAFTHOUSE_WEB_LOGIN", "accounts")
     monkeypatch.setattr(ContextProxy, "cookies", property(lambda _context: cookie))
     forget_everything()

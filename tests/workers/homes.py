@@ -30,7 +30,7 @@ from lab.study.plan import PlannedRun
 from services.supervisor import worker_command
 from tests import processes
 from tests.actors import ADMIN
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.bundles.run_bundle import find_bundles, read_run
 from warehouse.ingest.service import ingest_all
 from workers.outcomes import read_outcome
@@ -148,11 +148,8 @@ def new_home(folder: Path, migrated: Path, **settings: Any) -> Iterator[Home]:
     made = Settings(home=folder / "home", **{**ours, **settings})
     shutil.copytree(migrated, made.home)
     (made.home / "policy.toml").write_text(f"[engines.vllm]\nflags = {json.dumps(STAND_IN_FLAGS)}\n")
-    database = app_engine(made.app_database_url)
-    try:
+    with open_engine(made.app_database_url) as database:
         yield Home(made, database, folder)
-    finally:
-        database.dispose()
 
 
 @contextlib.contextmanager

@@ -5,21 +5,23 @@ A study is named by its job. What may be changed, and by whom, is in `jobs.curat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from warehouse.app_db.engine import reading
+from warehouse.app_db.engine import excluding, reading
 from warehouse.app_db.schema import curated_studies as table
 from warehouse.app_db.schema import jobs
 
 _SEPARATOR = ","
 #: An arbitrary constant: everyone who changes this table of one PostgreSQL database takes the same lock.
 _LOCK = 4_026_531_850
+#: Begins a transaction that excludes other changes.
+changing = partial(excluding, lock=_LOCK)
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,6 @@ class Curated:
     called: str | None = None  # its name when it was deleted
     purged_at: datetime | None = None
     owner: str | None = None  # who imported it; None: nobody that is known, or it was measured here
-
-
-@contextmanager
-def changing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Hold a transaction that excludes other changes, so that nobody undoes another's: on SQLite every one does so."""
-    with engine.begin() as connection:
-        if engine.dialect.name == "postgresql":
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
-        yield connection
 
 
 def find(engine: sa.Engine, job_id: str) -> Curated:

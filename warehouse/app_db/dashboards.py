@@ -7,10 +7,9 @@ AccessError for a dashboard that is not the actor's to change.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -18,7 +17,7 @@ from lab import roles
 from lab.errors import AccessError, UserError
 from lab.roles import Actor, Change
 from warehouse.app_db import audit
-from warehouse.app_db.engine import reading
+from warehouse.app_db.engine import excluding, reading
 from warehouse.app_db.schema import dashboards, pins
 
 MAX_NAME_LENGTH = 80
@@ -26,6 +25,8 @@ MAX_NAME_LENGTH = 80
 MOST_OWN = 500
 #: An arbitrary constant: everyone who changes dashboards of one PostgreSQL database takes the same lock.
 _LOCK = 4_026_531_842
+#: Begins a transaction that excludes other changes of dashboards.
+changing = partial(excluding, lock=_LOCK)
 
 
 @dataclass(frozen=True)
@@ -39,18 +40,6 @@ class Dashboard:
     removed_at: datetime | None
     owner: str | None  # None: nobody that is known
     pins: int
-
-
-@contextmanager
-def changing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Hold a transaction that excludes other changes of dashboards, so that no visitor undoes another's change.
-
-    On SQLite every transaction does so.
-    """
-    with engine.begin() as connection:
-        if engine.dialect.name == "postgresql":
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
-        yield connection
 
 
 def all_dashboards(engine: sa.Engine) -> list[Dashboard]:

@@ -75,6 +75,20 @@ def open_engine(url: str) -> Iterator[sa.Engine]:
         engine.dispose()
 
 
+@contextlib.contextmanager
+def excluding(engine: sa.Engine, lock: int) -> Iterator[sa.Connection]:
+    """Hold a transaction that excludes others with the same lock, so that nobody undoes another's change."""
+    with engine.begin() as connection:
+        _lock(connection, lock)
+        yield connection
+
+
+def _lock(connection: sa.Connection, lock: int) -> None:
+    """Take a lock of the database until the transaction ends; on SQLite every transaction excludes all others."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
+
+
 def reading(engine: sa.Engine) -> sa.Engine:
     """Return the engine for read-only transactions: they neither wait for a writer nor block one."""
     return engine.execution_options(drafthouse_reads_only=True)
@@ -103,8 +117,7 @@ def migrate_app(url: str) -> None:
     engine = _unchecked_engine(url)
     try:
         with engine.begin() as connection:
-            if engine.dialect.name == "postgresql":
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+            _lock(connection, _MIGRATION_LOCK)
             revisions.upgrade("app", connection, APP, _display_name(engine.url))
             if engine.dialect.name == "postgresql":
                 worker_rights.renew(connection)

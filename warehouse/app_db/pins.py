@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
@@ -97,7 +97,8 @@ def add(engine: sa.Engine, dashboard_id: str, shown: PinnedFigure, caption: str,
     with changing(engine) as connection:
         refuse_absent(connection, dashboard_id)
         on_dashboard = connection.execute(sa.select(pins).where(*_on(dashboard_id))).all()
-        same = [row.pin_id for row in on_dashboard if _pin(row).shown == _as_stored(shown)]
+        as_stored = replace(shown, parameters=json.loads(shown.parameters_json))
+        same = [row.pin_id for row in on_dashboard if _pin(row).shown == as_stored]
         if same:
             return str(same[0])
         if len(on_dashboard) >= MAX_PINS:
@@ -192,10 +193,6 @@ def _on(dashboard_id: str) -> tuple[sa.ColumnElement[bool], ...]:
 def _pin(row: sa.Row[tuple[object, ...]]) -> Pin:
     shown = PinnedFigure(row.page, json.loads(row.parameters_json), row.figure, row.as_of)
     return Pin(row.pin_id, row.dashboard_id, shown, row.caption, row.pinned_at, row.is_wide)
-
-
-def _as_stored(shown: PinnedFigure) -> PinnedFigure:
-    return PinnedFigure(shown.page, json.loads(shown.parameters_json), shown.figure, shown.as_of)
 
 
 def _refuse_long(caption: str) -> None:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 import sqlalchemy as sa
 
-from warehouse.app_db.engine import reading
+from warehouse.app_db.engine import excluding, reading
 from warehouse.app_db.schema import last_stored
 from warehouse.app_db.schema import stored_objects as table
 
 #: An arbitrary constant: everyone who changes this table of one PostgreSQL database takes the same lock.
 _LOCK = 4_026_531_843
+_changing = partial(excluding, lock=_LOCK)
 
 
 @dataclass(frozen=True)
@@ -84,15 +85,6 @@ def _read(engine: sa.Engine, query: sa.Select[tuple[object, ...]]) -> list[Store
     names = list(StoredObject.__dataclass_fields__)
     with reading(engine).connect() as connection:
         return [StoredObject(**{name: row[name] for name in names}) for row in connection.execute(query).mappings()]
-
-
-@contextmanager
-def _changing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Hold a transaction that excludes others: on SQLite every transaction does so."""
-    with engine.begin() as connection:
-        if engine.dialect.name == "postgresql":
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
-        yield connection
 
 
 def _serial_of(connection: sa.Connection, path: str) -> sa.Row[tuple[int | None]] | None:

@@ -311,23 +311,20 @@ def pooled(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, by: S
     `lab.metrics.histogram.quantile` gives percentiles of it. Runs without requests (published, some imported) are left
     out. Raises QueryError for a latency that is not of OF_REQUESTS together with a dimension of requests.
     """
-    counted, parameters = _counted(filters, latency, by)
-    return frame(
-        con,
-        f"WITH {counted} SELECT {', '.join(by)}, bucket, sum(count)::BIGINT AS count FROM counted "
-        "GROUP BY ALL ORDER BY ALL",
-        parameters,
-    )
+    return _pooled(con, filters, latency, by, "bucket, sum(count)::BIGINT AS count")
 
 
 def pooled_runs(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, by: Sequence[str]) -> pd.DataFrame:
     """`by`, runs: the number of runs in each group of `pooled`."""
+    return _pooled(con, filters, latency, by, "count(DISTINCT run_id) AS runs")
+
+
+def _pooled(
+    con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, by: Sequence[str], figures: str
+) -> pd.DataFrame:
     counted, parameters = _counted(filters, latency, by)
-    return frame(
-        con,
-        f"WITH {counted} SELECT {', '.join(by)}, count(DISTINCT run_id) AS runs FROM counted GROUP BY ALL ORDER BY ALL",
-        parameters,
-    )
+    query = f"WITH {counted} SELECT {', '.join(by)}, {figures} FROM counted GROUP BY ALL ORDER BY ALL"
+    return frame(con, query, parameters)
 
 
 def _counted(filters: Filters, latency: str, by: Sequence[str]) -> tuple[str, list[Any]]:

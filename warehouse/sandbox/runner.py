@@ -69,10 +69,6 @@ class SqlResult:
     left_out: str = ""
 
     @property
-    def truncated(self) -> bool:
-        return bool(self.left_out)
-
-    @property
     def columns(self) -> tuple[str, ...]:
         return tuple(self.table.column_names)
 

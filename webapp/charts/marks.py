@@ -73,10 +73,10 @@ def dodged(rows: pd.DataFrame, column: str, styles: Sequence[ArmStyle]) -> pd.Da
     return rows.assign(dodge_px=rows[column].map(dict(zip(drawn, offsets, strict=True))))
 
 
-def reference(base: alt.Chart, mode: Mode, column: str) -> alt.Chart:
-    """Draw the dashed rule of the baseline at the heights in a column."""
+def reference(base: alt.Chart, mode: Mode) -> alt.Chart:
+    """Draw the dashed rule of the baseline at the heights in the column `one`."""
     rule = base.mark_rule(color=INKS[mode].baseline, strokeWidth=1.5, strokeDash=[5, 3])
-    drawn: alt.Chart = rule.encode(y=alt.Y(f"{column}:Q"))
+    drawn: alt.Chart = rule.encode(y=alt.Y("one:Q"))
     return drawn
 
 
@@ -88,7 +88,7 @@ def losing_side(
     losing = sides.mark_rect(color=INKS[mode].loss, opacity=0.09).encode(
         y=alt.Y("one:Q"), y2=alt.Y2("low:Q" if loss_is_low else "high:Q")
     )
-    return [losing, reference(sides, mode, "one")]
+    return [losing, reference(sides, mode)]
 
 
 def tiles(base: alt.Chart, mode: Mode, **channels: Any) -> alt.Chart:

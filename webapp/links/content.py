@@ -22,8 +22,8 @@ from webapp.pages.dashboards import render_pins
 from webapp.pages.dashboards.html_export import Sheet, sheets_of
 from webapp.pages.results import figures as results_figures
 from webapp.pages.run import figures as run_figures
-from webapp.shared import provenance, published_data, url_params
-from webapp.shared.downloads import SOURCE, About
+from webapp.shared import published_data, url_params
+from webapp.shared.downloads import SOURCE, About, provenance_of_jobs, provenance_of_view
 from webapp.shared.text import count, moment
 from webapp.shared.verdicts import answers
 
@@ -83,7 +83,7 @@ def _study(job_id: str, title: str) -> Content:
         _NO_ANSWER if text is None else text.headline
     ]
     lines = (*more, *(() if text is None else text.lines[1:]))
-    parameters, subject = {url_params.JOB.key: (job_id,)}, provenance.of_jobs([job_id])
+    parameters, subject = {url_params.JOB.key: (job_id,)}, provenance_of_jobs([job_id])
     sheets = (
         *_sheets(lambda mode: results_figures.figures(parameters, mode), subject),
         *_sheets(lambda mode: _compared(parameters, mode), subject),
@@ -107,7 +107,7 @@ def _run_of(run_id: str, title: str) -> Content:
     if run is None:  # it was removed between two reads
         return Content(title, "This run is no longer there.", (), ())
     parameters = {url_params.RUN.key: (run_id,)}
-    subject = provenance.of_view(parameters)
+    subject = provenance_of_view(parameters)
     sheets = (
         *_sheets(lambda _mode: [_numbers(run)], subject),
         *_sheets(lambda mode: run_figures.figures(parameters, mode), subject),

@@ -78,11 +78,6 @@ def routes() -> list[Route | Mount]:
     ]
 
 
-def _guard() -> Middleware:
-    """Run the guard before everything else: it may answer itself."""
-    return Middleware(Guard, gate=gate(), scripts=script_digests(index_html()))
-
-
 @asynccontextmanager
 async def _lifespan(_app: object) -> AsyncIterator[None]:
     for page in PAGES.values():  # what the first visitor would otherwise wait for
@@ -98,4 +93,6 @@ async def _lifespan(_app: object) -> AsyncIterator[None]:
     stop.set()
 
 
-app = st.App(MAIN, routes=routes(), middleware=[_guard(), Middleware(Compressed)], lifespan=_lifespan)
+# The guard comes before everything else: it may answer itself.
+_guard = Middleware(Guard, gate=gate(), scripts=script_digests(index_html()))
+app = st.App(MAIN, routes=routes(), middleware=[_guard, Middleware(Compressed)], lifespan=_lifespan)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,10 +22,12 @@ import streamlit as st
 import vl_convert
 
 from interchange.export import FORMULA
+from lab.errors import UserError
 from webapp.charts.panels import Figure
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale, themed
 from webapp.charts.vega_spec import plain
-from webapp.shared import dialogs, provenance, published_data
+from webapp.shared import dialogs, published_data, url_params
+from webapp.shared.study_picker import REFERENCE_TARGET
 from webapp.shared.text import literal, moment
 from webapp.shared.url_params import View
 
@@ -42,10 +44,17 @@ _LETTER_WIDTH, _MARK_WIDTH, _LINE_HEIGHT = 7.2, 34, 22
 _PNG_SCALE = 2.0
 VEGA_LITE = "6.4"
 
+#: Values of one kind that are named; the others are only counted.
+_MOST_NAMED = 2
+#: Studies that are read for it; more are only counted.
+_MOST_READ = 24
+#: For readers who do not know the model that this project ships.
+REFERENCE = "reference model: not a useful model, only the shape of its curves carries over"
+
 
 def about(title: str, note: str, view: View, rows: pd.DataFrame | None = None) -> About:
     """Return the description of what is shown now; its link leads back to this view."""
-    link, subject = urljoin(st.context.url or "", view.link), provenance.of_view(view.parameters, rows)
+    link, subject = urljoin(st.context.url or "", view.link), provenance_of_view(view.parameters, rows)
     return About(title, note, SOURCE, published_data.published_at(), link, subject)
 
 
@@ -102,7 +111,7 @@ def _button(kind: str, make: Any, described: About, mime: str, key: str) -> None
 @dataclass(frozen=True)
 class About:
     """The description in a file. `source`: who publishes it; `as_of`: time of the data, if known; `link`: the view;
-    `subject`: what the numbers are of (`webapp.shared.provenance`).
+    `subject`: what the numbers are of (`provenance_of_view`).
     """
 
     title: str
@@ -130,7 +139,7 @@ def csv(frame: pd.DataFrame, about: About) -> bytes:
     Text that a spreadsheet would run as a formula begins with an apostrophe.
     """
     safe = frame.map(lambda value: re.sub(FORMULA, r"'\1", value) if isinstance(value, str) else value)
-    header = "".join(f"# {_one_line(line)}\n" for line in (about.title, *about.lines))
+    header = "".join(f"# {' '.join(line.split())}\n" for line in (about.title, *about.lines))
     return (header + safe.to_csv(index=False)).encode()
 
 
@@ -142,10 +151,6 @@ def parquet(frame: pd.DataFrame, about: About) -> bytes:
     sink = io.BytesIO()
     pq.write_table(table.replace_schema_metadata(metadata), sink)
     return sink.getvalue()
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def svg(figure: Figure, about: About, mode: Mode) -> bytes:
@@ -205,3 +210,52 @@ def _titled(chart: Any, title: str) -> Any:
 
 def _sized(chart: Any, width: int) -> Any:
     return chart if isinstance(chart, (alt.HConcatChart, alt.VConcatChart)) else chart.properties(width=width)
+
+
+def provenance_of_view(parameters: Mapping[str, Sequence[str]], rows: pd.DataFrame | None = None) -> str:
+    """Return `gpt-oss-120b · RTX PRO 6000 · vllm 0.32.0 · demo, 2026-11-21` for the jobs of the rows that are shown, or
+    else for the studies that a link names; empty without either.
+    """
+    if rows is None or "job_id" not in rows:
+        return _of_link(parameters)
+    is_published = pd.Series(data=False, index=rows.index)
+    if {"origin", "source"} <= set(rows.columns):  # the answer of a query may have any columns
+        is_published = rows["origin"].eq("published")
+    jobs = rows.loc[~is_published, "job_id"].dropna().astype(str).unique()
+    parts = [provenance_of_jobs(jobs) if len(jobs) <= _MOST_READ else f"{len(jobs)} studies"]
+    parts += [f"published by {_named(rows.loc[is_published, 'source'])}"] if is_published.any() else []
+    return " · ".join(part for part in parts if part) or _of_link(parameters)
+
+
+def _of_link(parameters: Mapping[str, Sequence[str]]) -> str:
+    params = (url_params.JOB, url_params.WITH, url_params.SLICED["study"])
+    labels = [label for param in params for label in parameters.get(param.key, ())]
+    if run := url_params.first(parameters, url_params.RUN):
+        found = published_data.run(run)
+        labels += [] if found.empty else [str(found.iloc[0]["job_id"])]
+    return provenance_of_jobs(map(url_params.job_id_of, labels))
+
+
+def provenance_of_jobs(jobs: Iterable[str]) -> str:
+    """Return `provenance_of_view` for studies by their jobs' ids; unknown ones are left out."""
+    try:
+        frames = [published_data.results(job) for job in dict.fromkeys(jobs)]
+    except UserError:
+        return ""
+    frames = [frame for frame in frames if not frame.empty]
+    if not frames:
+        return ""
+    runs = pd.concat(frames)
+    engines = (runs["engine"].fillna("") + " " + runs["engine_version"].fillna("")).str.strip()
+    days = pd.to_datetime(runs["started_at"]).dropna()
+    measured = "" if days.empty else f", {days.min():%Y-%m-%d}"
+    parts = [_named(runs["target"]), _named(runs["hardware"]), _named(engines)]
+    parts += [f"{_named(runs['study_name'])}{measured}"]
+    parts += [REFERENCE] if set(runs["target"].dropna()) == {REFERENCE_TARGET} else []
+    return " · ".join(part for part in parts if part)
+
+
+def _named(column: pd.Series) -> str:
+    values = sorted({str(value) for value in column.dropna() if str(value)})
+    more = f" and {len(values) - _MOST_NAMED} more" if len(values) > _MOST_NAMED else ""
+    return ", ".join(values[:_MOST_NAMED]) + more

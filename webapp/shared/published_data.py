@@ -32,8 +32,8 @@ from lab.study import Study
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, refuse_newer_database
 from warehouse.queries import results as queries
 from warehouse.queries.comparing import comparisons
-from warehouse.queries.comparing.cells import cell_values, with_ratios
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, compare_study
+from warehouse.queries.comparing.ratio_tables import cell_values, with_ratios
 from warehouse.queries.comparing.stored import FIRST
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of, seen_as_of
@@ -106,6 +106,16 @@ def publication() -> Publication:
     return str(path), stat.st_ino, stat.st_mtime_ns, stat.st_size, None if moment is None else moment.isoformat()
 
 
+def rerun_when_published(shown: Publication, every: str = "2s") -> None:
+    """Rerun the page at the first publication after the one that it shows."""
+
+    def look() -> None:
+        if publication() != shown:
+            st.rerun()
+
+    st.fragment(look, run_every=every)()
+
+
 def published_at() -> datetime | None:
     """Return the timestamp of the shown data, or None before the first publication."""
     published = publication()
@@ -142,7 +152,7 @@ def cached_by_publication(
 
 
 def published_query(
-    max_entries: int = _MAX_ENTRIES, *, spinner: str | bool = False
+    max_entries: int = _MAX_ENTRIES,
 ) -> Callable[[Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]], Callable[P, T]]:
     """Call a function with a connection to the published warehouse, cached as by `cached_by_publication`.
 
@@ -150,7 +160,7 @@ def published_query(
     """
 
     def decorate(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) -> Callable[P, T]:
-        return cached_by_publication(max_entries, spinner=spinner)(with_warehouse(ask))
+        return cached_by_publication(max_entries)(with_warehouse(ask))
 
     return decorate
 

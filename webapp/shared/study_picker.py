@@ -5,7 +5,8 @@ The choice is the parameter `job` of the URL. Pages of one study show the newest
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -29,7 +30,6 @@ _MAX_LETTERS = 100
 _REFRESH_EVERY = "3s"
 #: The name of the model that this project ships.
 REFERENCE_TARGET = "reference"
-_POLL_EVERY = "2s"
 _STATES: dict[State, str] = {
     "queued": "is queued",
     "running": "is running, and its first run has not ended yet",
@@ -276,32 +276,36 @@ def _utc(moment: datetime) -> datetime:
     return (stamp.tz_localize("UTC") if stamp.tzinfo is None else stamp.tz_convert("UTC")).to_pydatetime()
 
 
+@contextmanager
+def empty_state(title: str, text: str) -> Iterator[None]:
+    """Show in a frame that there is nothing yet; the block adds what leads to something."""
+    with st.container(border=True, horizontal_alignment="center"):
+        st.space("medium")
+        st.subheader(title, anchor=False, text_alignment="center")
+        st.markdown(text, text_alignment="center")
+        yield
+        st.space("medium")
+
+
 def show_empty_state() -> None:
     """Before the first run, explain how to get results and end the page."""
     with show_user_errors():
         if published_data.publication() is not None and not published_data.studies_with_results().empty:
             return
         active = queue.active(published_data.engine())
-    with st.container(border=True, horizontal_alignment="center"):
-        st.space("medium")
-        if active:
-            st.subheader("No results yet: the first study is on its way", anchor=False, text_alignment="center")
-            st.markdown(
-                f"{literal(active[0].name)} is {active[0].state}. Its first run appears here seconds after it ends.",
-                text_alignment="center",
-            )
+    if active:
+        text = f"{literal(active[0].name)} is {active[0].state}. Its first run appears here seconds after it ends."
+        with empty_state("No results yet: the first study is on its way", text):
             st.page_link(page_file("jobs"), label="Watch it on the Jobs page", icon=":material/list_alt:")
-        else:
-            st.subheader("No results yet: nothing has been measured here", anchor=False, text_alignment="center")
-            st.markdown(
-                "Submit a study and this page shows where a draft model pays and where it costs. "
-                "The form starts with the demo study, which runs on any machine.",
-                text_alignment="center",
-            )
+    else:
+        text = (
+            "Submit a study and this page shows where a draft model pays and where it costs. "
+            "The form starts with the demo study, which runs on any machine."
+        )
+        with empty_state("No results yet: nothing has been measured here", text):
             if st.button("Submit the first study", type="primary", icon=":material/add_circle:"):
                 st.switch_page(page_file("submit"))
-        st.space("medium")
-    _watch(published_data.publication())
+    published_data.rerun_when_published(published_data.publication())
     st.stop()
 
 
@@ -331,7 +335,7 @@ def _show_without_results(job_id: str, default: str | None) -> None:
             query = {JOB.key: default}
             label = f"Latest study: {literal(default)}"
             st.page_link(page_file("results"), label=label, icon=":material/monitoring:", query_params=query)
-    _watch(published_data.publication())
+    published_data.rerun_when_published(published_data.publication())
     st.stop()
 
 
@@ -404,10 +408,4 @@ def show_nothing_to_compare(runs: pd.DataFrame, needed: str) -> None:
 def follow(job: Job | None) -> None:
     """While the study is queued or running, rerun the page at each new publication."""
     if job is not None and job.state in ACTIVE:
-        _watch(published_data.publication())
-
-
-@st.fragment(run_every=_POLL_EVERY)
-def _watch(shown: published_data.Publication) -> None:
-    if published_data.publication() != shown:
-        st.rerun()
+        published_data.rerun_when_published(published_data.publication())

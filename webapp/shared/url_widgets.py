@@ -223,7 +223,7 @@ def choose_many(
     return tuple(picked)
 
 
-def choose_day(param: Param, *, help_text: str | None = None) -> date | None:
+def choose_day(param: Param) -> date | None:
     """Return the chosen day, or None. An invalid day in the link is reported."""
     if param.key not in st.session_state and (wanted := st.query_params.get(param.key)):
         try:
@@ -238,7 +238,6 @@ def choose_day(param: Param, *, help_text: str | None = None) -> date | None:
         on_change=forget_missing,
         args=(param,),
         format="YYYY-MM-DD",
-        help=help_text,
     )
     record(param.key, None if picked is None else picked.isoformat())
     return picked

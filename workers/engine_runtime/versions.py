@@ -4,7 +4,6 @@ own, which becomes an engine of its own in engines.toml.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -22,7 +21,7 @@ from jobs.engines.hardware import nvidia_gpus
 from jobs.engines.profiles import engines_text
 from jobs.series.bisects import Version
 from lab.errors import UserError
-from workers.engine_runtime.install import add_engine, append_engine, folder_name, install_vllm, links, uv
+from workers.engine_runtime.install import add_engine, append_engine, folder_name, install_vllm, links, sha256_of, uv
 
 _WHEELS = re.compile(r"wheels in (?P<folder>.+)")
 _COMMITS = re.compile(r"commits of (?P<repository>.+?) built by (?P<command>.+)", re.DOTALL)
@@ -83,7 +82,7 @@ def _of_folder(folder: Path) -> list[Version]:
     wheels = sorted(folder.glob("*.whl"))
     if kinds := sorted({wheel.name.split("-")[0] for wheel in wheels})[1:]:
         raise UserError(f"{folder} has wheels of several distributions, {kinds[0]} among them: leave one kind there")
-    versions = [Version(_version_of(wheel), str(wheel.absolute()), _digest(wheel)) for wheel in wheels]
+    versions = [Version(_version_of(wheel), str(wheel.absolute()), sha256_of(wheel)) for wheel in wheels]
     names = [version.name for version in versions]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"{folder} has two wheels of version {twice[0]}: leave the one for this machine there")
@@ -95,11 +94,6 @@ def _version_of(wheel: Path) -> str:
     if len(parts) < 5:
         raise UserError(f"{wheel.name} is not named like a wheel: NAME-VERSION-PYTHON-ABI-PLATFORM.whl")
     return parts[1]
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _of_repository(repository: Path, good: str, bad: str) -> tuple[Version, ...]:

@@ -16,8 +16,8 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from jobs.engines import vllm
 from jobs.engines.kind import Metrics
+from jobs.engines.kinds import vllm
 from lab.errors import EngineError
 from lab.metrics.records import ServerCounters
 from lab.storable import MOST_CHARS, storable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from jobs.engines.captures import ANY_ARM, BASELINE, SPECULATING, Capture, TriedArm, captures
+from jobs.engines.captures import ANY_ARM, BASELINE, SPECULATING, Capture, captures
 from lab.study.methods import METHODS
 
 
@@ -16,15 +16,11 @@ def versions_table() -> str:
     head += ["lists besides", "acceptance", "unknown"]
     rows = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for capture in tried:
-        arms = [_state(capture.arms.get(name)) for name in methods]
+        arms = [capture.arms[name].state if name in capture.arms else "not tried" for name in methods]
         cells = [f"{capture.kind} {capture.version}", str(capture.tried_on), *arms]
         cells += [_listed(capture), _acceptance(capture), _unknown(capture)]
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join((*rows, "", *_refusals(tried), *_besides(tried)))
-
-
-def _state(arm: TriedArm | None) -> str:
-    return "not tried" if arm is None else arm.state
 
 
 def _listed(capture: Capture) -> str:
@@ -37,7 +33,8 @@ def _acceptance(capture: Capture) -> str:
     arms = [arm for name, arm in capture.arms.items() if name != BASELINE and arm.state == "measured"]
     if not arms:
         return "not tried"
-    return ", ".join(_short(name) for name in SPECULATING if all(arm.known[name] for arm in arms)) or "none"
+    seen = [name for name in SPECULATING if all(arm.known[name] for arm in arms)]
+    return ", ".join(name.removeprefix("acceptance ") for name in seen) or "none"
 
 
 def _unknown(capture: Capture) -> str:
@@ -46,10 +43,6 @@ def _unknown(capture: Capture) -> str:
         name for name in (*SPECULATING, *ANY_ARM) if any(arm.known.get(name) is False for arm in capture.arms.values())
     ]
     return ", ".join(lacking) or "-"
-
-
-def _short(name: str) -> str:
-    return name.removeprefix("acceptance ")
 
 
 def _besides(tried: list[Capture]) -> list[str]:

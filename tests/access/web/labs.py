@@ -18,7 +18,7 @@ from lab.roles import Role
 from tests.actors import ADMIN
 from tests.webapp.homes import environment, make_home
 from tests.webapp.served import served
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 
 PASSWORD = "correct horse battery"
 
@@ -79,7 +79,5 @@ async def _open(url: str, headers: dict[str, str]) -> int:
 def lab_served(folder: Path, variables: Mapping[str, str]) -> Iterator[Lab]:
     """With a home in this folder, and these settings."""
     settings = make_home(folder)
-    database = app_engine(settings.app_database_url)
-    with served(environment(settings) | dict(variables)) as url:
+    with open_engine(settings.app_database_url) as database, served(environment(settings) | dict(variables)) as url:
         yield Lab(settings, url, database)
-    database.dispose()

@@ -9,10 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from jobs.engines.kinds import KINDS
+from jobs.engines.kinds.sglang import METRICS as SGLANG
+from jobs.engines.kinds.tensorrt_llm import METRICS as TENSORRT_LLM
+from jobs.engines.kinds.vllm import METRICS as VLLM
 from jobs.engines.profiles import Profile
-from jobs.engines.sglang import METRICS as SGLANG
-from jobs.engines.tensorrt_llm import METRICS as TENSORRT_LLM
-from jobs.engines.vllm import METRICS as VLLM
 from lab.study import Arm
 from lab.study.methods import METHODS
 from tests.workers.homes import REPOSITORY

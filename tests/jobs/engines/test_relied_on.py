@@ -13,9 +13,9 @@ from jobs.engines.captures import captures
 from jobs.engines.checks import arm_problems
 from jobs.engines.kind import Metrics
 from jobs.engines.kinds import KINDS
+from jobs.engines.kinds.sglang import METRICS as SGLANG
+from jobs.engines.kinds.vllm import METRICS as VLLM
 from jobs.engines.relied_on import DOCUMENT, OLDEST, USES, flags_of, updated
-from jobs.engines.sglang import METRICS as SGLANG
-from jobs.engines.vllm import METRICS as VLLM
 from tests.jobs.engines.test_capabilities import host, install, table
 from tests.lab.studies import study
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from host.settings import Settings
-from jobs.engines.sglang import arguments, effective_config
+from jobs.engines.kinds.sglang import arguments, effective_config
 from lab.errors import StudyError
 from tests.lab.studies import study
 from tests.warehouse.runs import records

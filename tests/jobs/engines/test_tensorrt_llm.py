@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from host.settings import Settings
-from jobs.engines.tensorrt_llm import arguments
+from jobs.engines.kinds.tensorrt_llm import arguments
 from lab.errors import StudyError
 from tests.lab.studies import study
 from tests.warehouse.runs import records

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from host.settings import Settings
-from jobs.engines.transformers import SERVER, arguments, effective_config
+from jobs.engines.kinds.transformers import SERVER, arguments, effective_config
 from tests.lab.studies import study
 from tests.workers.engine_runtime.stand_ins import PLAIN
 

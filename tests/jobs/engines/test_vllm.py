@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from host.settings import Settings
-from jobs.engines.vllm import arguments, effective_config
+from jobs.engines.kinds.vllm import arguments, effective_config
 from lab.errors import UserError
 from tests.lab.studies import study
 from workers.engine_runtime.start_failure import error_excerpt

@@ -97,7 +97,6 @@ def test_requests_that_accept_more_are_answered_sooner() -> None:
     assert correlation.rho.value < -0.9
     assert correlation.rho.low is not None
     assert correlation.rho.low < correlation.rho.value
-    assert correlation.p_value < 1e-6
 
 
 def test_too_few_requests_or_equal_ones_have_no_correlation() -> None:

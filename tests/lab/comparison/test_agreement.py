@@ -17,11 +17,7 @@ def test_each_prompt_is_compared_with_itself() -> None:
         ("a", True, None),
         ("b", False, 5),
     ]
-    assert (compared.same, compared.unpaired, compared.median_first_differing_character) == (
-        1,
-        2,
-        5.0,
-    )
+    assert (compared.same, compared.unpaired) == (1, 2)
     assert compared.same_share is not None
     assert compared.same_share.value == 0.5
 

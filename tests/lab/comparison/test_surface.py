@@ -29,7 +29,7 @@ def measured() -> Surface:
 
 def test_each_context_has_its_own_break_even_with_its_band() -> None:
     found = measured()
-    assert (found.contexts, found.concurrencies) == ((512, 4096), (1, 16))
+    assert found.contexts == (512, 4096)
     (crossing,) = found.lines[512].crossings
     assert crossing.concurrency == pytest.approx(6.55, abs=0.01)
     assert crossing.low is not None

@@ -15,7 +15,6 @@ from lab.metrics.catalogue import (
     DERIVED,
     LATENCIES,
     METRICS,
-    RATIO,
     SAMPLED,
     SHORT_NAMES,
     STATISTICS,
@@ -24,7 +23,7 @@ from lab.metrics.catalogue import (
 from lab.metrics.definition import Metric
 
 ROOT = Path(__file__).parents[3]
-EVERY = (*METRICS, *DERIVED, *COSTS, *LATENCIES.values(), *SAMPLED, RATIO)
+EVERY = (*METRICS, *DERIVED, *COSTS, *LATENCIES.values(), *SAMPLED)
 #: Rooms whose pages, charts, tables and commands show metrics.
 SHOWING = ("webapp", "cli")
 

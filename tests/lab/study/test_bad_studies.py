@@ -354,13 +354,17 @@ def test_a_long_wrong_value_does_not_flood_the_message() -> None:
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize("text", ["name = ", "[[arms]\n", "\x00"])
+# Numbers too long and nesting too deep for the parser are among them.
+@pytest.mark.parametrize(
+    "text",
+    ["name = ", "[[arms]\n", "\x00", f"repeats = {'9' * 5_000}", f"name = {'[' * 50_000}", f"name = {'{a=' * 50_000}"],
+)
 def test_text_that_is_no_toml_is_said_to_be_so(text: str) -> None:
     with pytest.raises(StudyError, match="not valid TOML"):
         study_from_toml(text)
 
 
-@pytest.mark.parametrize("text", ["{", "[1, 2]", '"study"', "[" * 100_000])
+@pytest.mark.parametrize("text", ["{", "[1, 2]", '"study"', "[" * 100_000, f'{{"repeats": {"9" * 5_000}}}'])
 def test_text_that_is_no_json_object_is_said_to_be_so(text: str) -> None:
     with pytest.raises(StudyError, match=r"not valid JSON|is a JSON object"):
         study_from_json(text)

@@ -25,7 +25,7 @@ from tests.warehouse.runs import (
     write_run,
 )
 from warehouse.app_db import schema
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import app_engine, open_engine
 from warehouse.bundles.run_bundle import REQUESTS_FILE
 from warehouse.ingest import bundle_rows
 from warehouse.ingest.bundle_rows import add_bundles, batches
@@ -164,10 +164,8 @@ def test_the_json_columns_hold_the_complete_record(settings: Settings) -> None:
 
 
 def test_bundles_are_ingested_while_the_app_database_is_away(settings: Settings) -> None:
-    engine = app_engine(settings.app_database_url)
-    with engine.begin() as connection:
+    with open_engine(settings.app_database_url) as engine, engine.begin() as connection:
         connection.execute(sa.text("ALTER TABLE jobs RENAME TO gone"))
-    engine.dispose()
     write_run(settings.bundles)
     ingest_all(settings)
     assert ask(settings, "select run_id from runs") == [("run-1",)]
@@ -176,14 +174,16 @@ def test_bundles_are_ingested_while_the_app_database_is_away(settings: Settings)
 def test_bundles_are_ingested_though_a_newer_drafthouse_has_migrated_the_app_database(
     settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    app = app_engine(settings.app_database_url)
-    with only_ingester(settings.home), open_ingester(settings, app) as ingester:
+    with (
+        open_engine(settings.app_database_url) as app,
+        only_ingester(settings.home),
+        open_ingester(settings, app) as ingester,
+    ):
         with app.begin() as connection:
             connection.execute(sa.text("UPDATE alembic_version SET version_num = 'app_9999'"))
         for number in range(2):
             write_run(settings.bundles, run_id=f"run-{number}")
             ingest_once(ingester)
-    app.dispose()
     assert ask(settings, "select count(*) from runs") == [(2,)]
     (said,) = [record.message for record in caplog.records if "newer Drafthouse" in record.message]
     assert said.endswith("Bundles are ingested, but jobs in the warehouse are not up to date")

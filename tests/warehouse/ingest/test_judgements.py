@@ -21,7 +21,7 @@ from tests.lab.validity.healthy import healthy
 from tests.warehouse.asking import ask, contents
 from tests.webapp.homes import WORKER, claimed_job, finish, make_home
 from tests.webapp.test_finished_study import BEGAN, EARLIER, LATER, everything_said, measure
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.bundles.judgements import Judgement, read_judgement, stored_ids, write_judgement
 from warehouse.bundles.run_bundle import REQUESTS_FILE, bundle_folder
 from warehouse.ingest import judgements
@@ -156,9 +156,8 @@ def test_a_study_judged_again_has_both_verdicts_and_shows_the_first(settings: Se
 
 
 def test_a_job_that_is_measured_again_gets_its_verdict_when_it_ends_again(settings: Settings, job_id: str) -> None:
-    engine = app_engine(settings.app_database_url)
-    queue.retry(engine, job_id, actor=ADMIN, everything=True)
-    engine.dispose()
+    with open_engine(settings.app_database_url) as engine:
+        queue.retry(engine, job_id, actor=ADMIN, everything=True)
     ingest_all(settings)
     assert ask(settings, "SELECT count(*) FROM comparisons WHERE is_default") == [(0,)]
     with open_warehouse(settings.warehouse_file) as con:
@@ -207,9 +206,8 @@ def test_jobs_are_judged_although_one_of_them_cannot_be(settings: Settings, monk
 
 
 def claimed_again(settings: Settings) -> str:
-    engine = app_engine(settings.app_database_url)
-    claimed = leases.claim(engine, WORKER, 3600)
-    engine.dispose()
+    with open_engine(settings.app_database_url) as engine:
+        claimed = leases.claim(engine, WORKER, 3600)
     assert claimed is not None
     return claimed.job_id
 

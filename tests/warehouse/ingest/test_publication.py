@@ -20,7 +20,7 @@ from jobs.table import add_event
 from tests.warehouse.app_jobs import add_job
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import request, write_run
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.app_db.schema import jobs
 from warehouse.ingest import catch_up, publication, row_groups
 from warehouse.ingest.master import only_ingester, transaction
@@ -126,8 +126,11 @@ def test_a_large_master_is_synced_before_and_its_folder_after_the_rename(
 
 @pytest.mark.usefixtures("in_turns")
 def test_both_files_have_the_jobs_that_changed_between_their_turns(settings: Settings) -> None:
-    app = app_engine(settings.app_database_url)
-    with only_ingester(settings.home), open_ingester(settings, app) as ingester:
+    with (
+        open_engine(settings.app_database_url) as app,
+        only_ingester(settings.home),
+        open_ingester(settings, app) as ingester,
+    ):
         for number in range(5):
             with app.begin() as connection:
                 add_job(connection, f"job-{number}")
@@ -140,7 +143,6 @@ def test_both_files_have_the_jobs_that_changed_between_their_turns(settings: Set
                 *((f"job-{earlier}", "done") for earlier in range(number)),
                 (f"job-{number}", "queued"),
             ]
-    app.dispose()
 
 
 def _in_this_process(settings: Settings) -> Callable[[], str]:

@@ -19,7 +19,7 @@ from lab.metrics.records import RunRecord
 from tests.warehouse.app_jobs import NOW, add_job
 from tests.warehouse.asking import ask
 from tests.warehouse.runs import write_run
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.app_db.schema import studies
 from warehouse.ingest import bundle_rows, service
 from warehouse.ingest.bundle_rows import add_bundles, record_rejection
@@ -29,10 +29,12 @@ from warehouse.ingest.service import RETRY_REJECTED_S, Ingester, SetAside, inges
 
 @pytest.fixture
 def ingester(settings: Settings) -> Iterator[Ingester]:
-    app = app_engine(settings.app_database_url)
-    with only_ingester(settings.home), open_ingester(settings, app) as opened:
+    with (
+        open_engine(settings.app_database_url) as app,
+        only_ingester(settings.home),
+        open_ingester(settings, app) as opened,
+    ):
         yield opened
-    app.dispose()
 
 
 def publication(settings: Settings) -> int:

@@ -14,7 +14,7 @@ from host.settings import Settings
 from lab.errors import QueryError
 from lab.metrics.records import ServerCounters
 from lab.study import Workload
-from tests.warehouse.runs import cell
+from tests.warehouse.runs import cell, ingested
 from tests.warehouse.studies import POSITIONS, REQUESTS, ROUNDS, TOKENS, RunSpec, write
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.acceptance import ArmAcceptance, History, histories, study_acceptance
@@ -37,8 +37,7 @@ def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
     for repeat, pace in enumerate((1.0, 1.01)):
         write(shared, RunSpec("plain", repeat, pace))
         write(shared, RunSpec("drafted", repeat, pace, ROUNDS))
-    ingest_all(shared)
-    with open_warehouse(shared.warehouse_file) as connection:
+    with ingested(shared) as connection:
         yield connection
 
 
@@ -50,8 +49,7 @@ def only(con: duckdb.DuckDBPyConnection) -> ArmAcceptance:
 def acceptance_of(settings: Settings, *runs: tuple[RunSpec, dict[str, Any]]) -> ArmAcceptance:
     for made, changes in runs:
         write(settings, made, **changes)
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
+    with ingested(settings) as con:
         return only(con)
 
 
@@ -144,8 +142,7 @@ def measured_over_time(settings: Settings, *lengthenings: int, cell_id: str = "s
 
 
 def over_time(settings: Settings, study: str) -> list[History]:
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
+    with ingested(settings) as con:
         return histories(con, study)
 
 

@@ -16,10 +16,10 @@ from lab.study import Slo
 from tests.actors import ADMIN
 from tests.warehouse.asking import ask
 from tests.warehouse.queries.arm_costs import COST
-from tests.warehouse.runs import circumstances
+from tests.warehouse.runs import circumstances, ingested
 from tests.warehouse.studies import ROUNDS, TOKENS, RunSpec, write
 from warehouse.app_db import price_book
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.comparing.paired_runs import CellKey
@@ -107,17 +107,16 @@ def test_energy_becomes_electricity_where_its_price_is_known(settings: Settings)
     assert costs(settings)["plain", "c4"].electricity_per_million_output_tokens is None
     with pytest.raises(QueryError, match="no price is recorded"):
         costs(settings, price=None)
-    engine = app_engine(settings.app_database_url)
-    price = Price(
-        hardware="H200",
-        valid_from=date(2026, 1, 1),
-        currency="EUR",
-        source="bill",
-        rented_per_hour=3.0,
-        electricity_per_kwh=0.3,
-    )
-    price_book.add(engine, price, actor=ADMIN)
-    engine.dispose()
+    with open_engine(settings.app_database_url) as engine:
+        price = Price(
+            hardware="H200",
+            valid_from=date(2026, 1, 1),
+            currency="EUR",
+            source="bill",
+            rented_per_hour=3.0,
+            electricity_per_kwh=0.3,
+        )
+        price_book.add(engine, price, actor=ADMIN)
     ingest_all(settings)
     arm_cost = costs(settings, price=None)["plain", "c4"]
     ((joules,),) = ask(
@@ -147,8 +146,7 @@ def test_the_cheapest_arm_within_the_slo_is_chosen(
     slo = Slo(e2e_ms=1e9, ttft_ms=1e9)
     write(settings, RunSpec("plain", 0), slo=slo)
     write(settings, RunSpec("drafted", 0, 1.0, ROUNDS), slo=Slo(e2e_ms=1e-3, ttft_ms=1e9))
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
+    with ingested(settings) as con:
         by_arm = {arm_cost.arm: arm_cost for arm_cost in study_costs(con, "small", 3.6)}
         given = slo_of(con, "small")
     assert given is not None
@@ -162,8 +160,7 @@ def test_the_cheapest_arm_within_the_slo_is_chosen(
 
 def test_without_an_slo_nothing_keeps_one(settings: Settings) -> None:
     write(settings, RunSpec("plain", 0), slo=Slo())
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
+    with ingested(settings) as con:
         (arm_cost,) = study_costs(con, "small", 3.6)
         assert slo_of(con, "small") is None
     assert arm_cost.within_slo is None

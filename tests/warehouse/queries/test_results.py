@@ -11,7 +11,7 @@ import pytest
 from host.settings import Settings
 from lab.metrics.records import TelemetrySample
 from lab.study import Load, Workload
-from tests.warehouse.runs import counters, request, run_record, write_at_rate
+from tests.warehouse.runs import counters, ingested, request, run_record, write_at_rate
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import results as queries
@@ -43,8 +43,7 @@ def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
     write_at_rate(shared, "draft", 1, 50, counters_before=counters(), counters_after=counters(**SECOND_COUNTERS))
     write_at_rate(shared, "draft", 2, 99, run_id="broken", status="failed", error="the engine died")
     write_at_rate(shared, "draft", 0, 10, run_id="elsewhere", job_id="job-0", started_at="2026-11-20T00:00:00+00:00")
-    ingest_all(shared)
-    with open_warehouse(shared.warehouse_file) as connection:
+    with ingested(shared) as connection:
         yield connection
 
 
@@ -99,8 +98,7 @@ def test_a_run_has_its_workloads_label_and_its_loop(settings: Settings) -> None:
     }
     for run_id, load in loads.items():
         write_at_rate(settings, "draft", 0, 10, run_id=run_id, workload=workload, load=load)
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
+    with ingested(settings) as con:
         rows = con.execute(
             "SELECT run_id, workload_label, closed_loop FROM results WHERE origin = 'measured' ORDER BY 1"
         )
@@ -114,8 +112,7 @@ def test_the_acceptance_by_position_leaves_out_a_superseded_attempt(settings: Se
         write_at_rate(
             settings, "draft", 0, tokens, counters_before=counters(), counters_after=counters(**after), **names
         )
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
+    with ingested(settings) as con:
         positions = queries.acceptance_per_position(con, "job-1")
     assert positions["acceptance"].tolist() == pytest.approx([15 / 30, 9 / 30, 6 / 30])
 
@@ -156,8 +153,7 @@ def test_the_history_says_what_earlier_runs_took(con: duckdb.DuckDBPyConnection)
 def test_the_samples_of_a_run_are_given_in_the_order_of_time(settings: Settings) -> None:
     samples = [TelemetrySample(t_s, 0.1, 1, 0, 0, gpu_power_w=power_w) for t_s, power_w in ((1.0, 100.0), (2.0, 300.0))]
     write_bundle(settings.bundles, run_record(), (request(),), samples, None)
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as connection:
+    with ingested(settings) as connection:
         recorded = queries.telemetry(connection, "run-1")
         (energy_j,) = connection.execute("select energy_j from results where origin = 'measured'").fetchone() or ()
     assert recorded["gpu_power_w"].tolist() == [100.0, 300.0]

@@ -26,7 +26,7 @@ from lab.study import Arm, Load, Speculation, Workload
 from tests.actors import ADMIN
 from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, circumstances, request, run_record, write_run
 from warehouse.app_db import price_book
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import free_percentiles, slices
@@ -72,10 +72,9 @@ def write_all(settings: Settings) -> None:
 def sliced(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
     settings = Settings(home=tmp_path_factory.mktemp("sliced") / "home")
     shutil.copytree(migrated, settings.home)
-    engine = app_engine(settings.app_database_url)
-    price = {"hardware": "H200", "valid_from": date(2026, 1, 1), "currency": "EUR", "source": "a bill"}
-    price_book.add(engine, Price.model_validate(price | {"rented_per_hour": 7.2}), actor=ADMIN)
-    engine.dispose()
+    with open_engine(settings.app_database_url) as engine:
+        price = {"hardware": "H200", "valid_from": date(2026, 1, 1), "currency": "EUR", "source": "a bill"}
+        price_book.add(engine, Price.model_validate(price | {"rented_per_hour": 7.2}), actor=ADMIN)
     write_all(settings)
     ingest_all(settings)
     with closing(open_warehouse(settings.warehouse_file)) as connection:

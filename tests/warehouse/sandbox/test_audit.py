@@ -13,7 +13,7 @@ from lab.roles import Actor
 from tests.actors import ADMIN, SUBMITTER, VIEWER
 from tests.migrated import copy_migrated
 from warehouse.app_db import audit
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.queries.point_in_time import as_of
 from warehouse.sandbox.runner import run_sql
 
@@ -25,10 +25,9 @@ def settings(tmp_path: Path) -> Settings:
     """With two rows in the audit table, one of them hostile."""
     settings = Settings(home=tmp_path / "home")
     copy_migrated(settings.home)
-    engine = app_engine(settings.app_database_url)
-    audit.record_alone(engine, ADMIN, "price.change", "1", withdrawn=True)
-    audit.record_alone(engine, VIEWER, "view.name", SUBJECT, page="sql")
-    engine.dispose()
+    with open_engine(settings.app_database_url) as engine:
+        audit.record_alone(engine, ADMIN, "price.change", "1", withdrawn=True)
+        audit.record_alone(engine, VIEWER, "view.name", SUBJECT, page="sql")
     return settings
 
 

@@ -104,8 +104,8 @@ def test_what_libraries_print_does_not_get_into_the_answer(limited: Settings, mo
 
 def test_rows_past_the_limit_are_left_out_and_that_is_said(limited: Settings) -> None:
     result = run_sql(limited, "select * from range(5000)", max_rows=1500)
-    assert (result.table.num_rows, result.truncated) == (1500, True)
-    assert not run_sql(limited, "select * from range(1500)", max_rows=1500).truncated
+    assert (result.table.num_rows, bool(result.left_out)) == (1500, True)
+    assert not run_sql(limited, "select * from range(1500)", max_rows=1500).left_out
 
 
 def test_two_columns_of_one_name_are_both_given(limited: Settings) -> None:

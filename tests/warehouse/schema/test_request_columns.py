@@ -10,6 +10,7 @@ import pytest
 
 from host.settings import Settings
 from tests.lab.validity.healthy import healthy
+from tests.warehouse.runs import ingested
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
@@ -36,8 +37,7 @@ def listed(settings: Settings) -> list[dict[str, Any]]:
 def test_runs_that_sent_the_same_prompts_share_their_list(settings: Settings) -> None:
     for run_id in ("run-1", "run-2"):
         write(settings, run_id)
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as connection:
+    with ingested(settings) as connection:
         assert connection.execute("select count(*) from prompt_lists").fetchone() == (1,)
         latencies = request_columns.read_prompt_latencies(connection, ["run-1", "run-2"], "ttft_ms")
     assert latencies["run-1"].prompts is latencies["run-2"].prompts
@@ -46,8 +46,7 @@ def test_runs_that_sent_the_same_prompts_share_their_list(settings: Settings) ->
 
 def test_a_prompt_of_unknown_latency_is_left_out_of_that_latency_alone(settings: Settings) -> None:
     write(settings, "run-1")
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as connection:
+    with ingested(settings) as connection:
         ttft = request_columns.read_prompt_latencies(connection, ["run-1"], "ttft_ms")["run-1"]
         tpot = request_columns.read_prompt_latencies(connection, ["run-1"], "tpot_ms")["run-1"]
         means = (

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from host.settings import Settings
 from tests.warehouse.store.servers import Store, moto, new_store
-from warehouse.app_db.engine import app_engine
 
 
 @pytest.fixture(scope="session")
@@ -40,10 +38,3 @@ def elsewhere(here: Settings, migrated: Path, tmp_path: Path) -> Settings:
     shutil.copytree(migrated, tmp_path / "elsewhere")
     changes = {"home": tmp_path / "elsewhere", "database_url": here.app_database_url}
     return here.model_copy(update=changes)
-
-
-@pytest.fixture
-def database(settings: Settings) -> Iterator[sa.Engine]:
-    engine = app_engine(settings.app_database_url)
-    yield engine
-    engine.dispose()

@@ -16,7 +16,7 @@ from tests.webapp.api.inside import ROLE, inside
 from tests.webapp.homes import make_home
 from tests.webapp.measured import measure_study
 from warehouse.app_db import audit, saved_views
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.ingest.service import ingest_all
 
 VIEWER, SUBMITTER = {ROLE: "viewer"}, {ROLE: "submitter"}
@@ -42,10 +42,8 @@ def client(settings: Settings) -> Iterator[TestClient]:
 
 def changes(settings: Settings) -> list[tuple[str, str, str]]:
     """Who, what and by what way, the last change first."""
-    database = app_engine(settings.app_database_url)
-    rows = [(entry.actor, entry.action, entry.via) for entry in audit.newest(database, 20)]
-    database.dispose()
-    return rows
+    with open_engine(settings.app_database_url) as database:
+        return [(entry.actor, entry.action, entry.via) for entry in audit.newest(database, 20)]
 
 
 def test_a_lab_without_a_login_answers_programs_without_a_token(settings: Settings) -> None:
@@ -159,9 +157,8 @@ def test_a_measured_study_is_advised_on_and_its_runs_are_listed(client: TestClie
 
 
 def test_a_queued_job_is_moved_by_an_administrator(client: TestClient, settings: Settings) -> None:
-    database = app_engine(settings.app_database_url)
-    job = queue._insert(database, study(name="waiting"), 0, ADMIN)
-    database.dispose()
+    with open_engine(settings.app_database_url) as database:
+        job = queue._insert(database, study(name="waiting"), 0, ADMIN)
     assert client.post(f"jobs/{job}/priority", json={"priority": 3}, headers=SUBMITTER).status_code == 403
     assert client.post(f"jobs/{job}/priority", json={"priority": 3}).json()["priority"] == 3
     assert client.get("jobs?studies=true").json()["jobs"][0]["study"]["name"] == "waiting"
@@ -192,10 +189,9 @@ def test_a_study_is_named_hidden_deleted_and_restored(client: TestClient, settin
 
 def test_a_saved_query_answers_by_its_name_with_parameters(client: TestClient, settings: Settings) -> None:
     sql = "SELECT arm, count(*) AS runs FROM results WHERE arm = $arm AND repeat >= $from GROUP BY ALL"
-    database = app_engine(settings.app_database_url)
-    view_id = saved_views.save(database, "sql", {"sql": sql, "drawn": None}, actor=ADMIN)
-    saved_views.name_view(database, "sql", "runs of/an arm", view_id, actor=ADMIN)
-    database.dispose()
+    with open_engine(settings.app_database_url) as database:
+        view_id = saved_views.save(database, "sql", {"sql": sql, "drawn": None}, actor=ADMIN)
+        saved_views.name_view(database, "sql", "runs of/an arm", view_id, actor=ADMIN)
     assert [(one["name"], one["parameters"]) for one in client.get("queries").json()] == [
         ("runs of/an arm", ["arm", "from"])
     ]

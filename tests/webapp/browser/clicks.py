@@ -20,7 +20,7 @@ from playwright.sync_api import TimeoutError as NotInTimeError
 from jobs import queue
 from tests.actors import ADMIN
 from tests.webapp.browser.conftest import PATIENCE_MS, Server
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 
 #: A name that must never become markup.
 HOSTILE = "<script>document.title='owned'</script> $x$ :smile: *b* [a](http://b) -> :red[r]"
@@ -105,6 +105,5 @@ def click_until(target: Locator, shown: Locator) -> None:
 
 def cancel_by_hand(server: Server, job_id: str) -> None:
     """Out of the way of the other tests, which share the queue."""
-    engine = app_engine(server.settings.app_database_url)
-    queue.cancel(engine, job_id, actor=ADMIN)
-    engine.dispose()
+    with open_engine(server.settings.app_database_url) as engine:
+        queue.cancel(engine, job_id, actor=ADMIN)

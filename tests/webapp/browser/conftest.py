@@ -21,7 +21,7 @@ from jobs.table import Job
 from tests.chromium import chromium
 from tests.webapp.homes import environment, make_home
 from tests.webapp.served import served
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 
 #: A shared machine may stand still for a minute.
 PATIENCE_MS = 600_000
@@ -37,11 +37,8 @@ class Server:
 
 
 def jobs(server: Server) -> list[Job]:
-    engine = app_engine(server.settings.app_database_url)
-    try:
+    with open_engine(server.settings.app_database_url) as engine:
         return queue.jobs(engine)
-    finally:
-        engine.dispose()
 
 
 @pytest.fixture(scope="package")

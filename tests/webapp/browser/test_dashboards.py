@@ -17,7 +17,7 @@ from tests.webapp.browser.conftest import PATIENCE_MS, Server
 from tests.webapp.homes import failed_job
 from tests.webapp.measured import measure_study
 from warehouse.app_db import dashboards, pins
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(1800)]
 
@@ -154,40 +154,39 @@ def key(page: Page, name: str) -> None:
 
 def test_cards_are_edited_by_keyboard_or_drag_and_removed_ones_restored(server: Server, page: Page) -> None:
     job_id = measure_study(server.settings, study(name="to arrange"))
-    engine = app_engine(server.settings.app_database_url)
-    board = dashboards.create(engine, "to arrange", actor=ADMIN)
-    first, second = (
-        pins.add(engine, board, pins.PinnedFigure("results", {"job": (job_id,)}, figure), "", actor=ADMIN)
-        for figure in ("speedup", "acceptance")
-    )
-    page.goto(f"{server.url}/dashboards?dashboard={board}")
-    heading(page, "to arrange")
-    expect(page.locator(CHART)).to_have_count(2)
-    settled(page)
-    page.get_by_role("switch", name="Edit").or_(page.get_by_role("checkbox", name="Edit")).first.press("Space")
-    key(page, f"down-{first}")
-    expect(page.locator(f".st-key-up-{second}").get_by_role("button").first).to_be_disabled()
-    key(page, f"remove-{second}")
-    page.get_by_text("was removed").wait_for()
-    settled(page)
-    page.get_by_role("button", name="Undo").press("Enter")
-    page.locator(f".st-key-card-{second}").first.wait_for()
-    assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [second, first]
-    drag(page, f".st-key-card-{second} .arranging-grip", *middle(page, f".st-key-card-{first}", share=0.8))
-    expect(page.locator(f".st-key-up-{first}").get_by_role("button").first).to_be_disabled()
-    assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [first, second]
-    wide_px = middle(page, "[data-testid=stMainBlockContainer]", share=0.6)[0]
-    settled(page)
-    drag(page, f".st-key-card-{first} .arranging-edge", wide_px, middle(page, f".st-key-card-{first}")[1])
-    page.locator(f".st-key-narrower-{first}").wait_for()
-    page.reload()
-    heading(page, "to arrange")
-    settled(page)
-    box = page.locator(f".st-key-card-{first}").bounding_box()
-    assert box is not None
-    assert box["x"] + box["width"] > wide_px
-    assert [pin.is_wide for pin in pins.pins_on(engine, board)] == [True, None]
-    engine.dispose()
+    with open_engine(server.settings.app_database_url) as engine:
+        board = dashboards.create(engine, "to arrange", actor=ADMIN)
+        first, second = (
+            pins.add(engine, board, pins.PinnedFigure("results", {"job": (job_id,)}, figure), "", actor=ADMIN)
+            for figure in ("speedup", "acceptance")
+        )
+        page.goto(f"{server.url}/dashboards?dashboard={board}")
+        heading(page, "to arrange")
+        expect(page.locator(CHART)).to_have_count(2)
+        settled(page)
+        page.get_by_role("switch", name="Edit").or_(page.get_by_role("checkbox", name="Edit")).first.press("Space")
+        key(page, f"down-{first}")
+        expect(page.locator(f".st-key-up-{second}").get_by_role("button").first).to_be_disabled()
+        key(page, f"remove-{second}")
+        page.get_by_text("was removed").wait_for()
+        settled(page)
+        page.get_by_role("button", name="Undo").press("Enter")
+        page.locator(f".st-key-card-{second}").first.wait_for()
+        assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [second, first]
+        drag(page, f".st-key-card-{second} .arranging-grip", *middle(page, f".st-key-card-{first}", share=0.8))
+        expect(page.locator(f".st-key-up-{first}").get_by_role("button").first).to_be_disabled()
+        assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [first, second]
+        wide_px = middle(page, "[data-testid=stMainBlockContainer]", share=0.6)[0]
+        settled(page)
+        drag(page, f".st-key-card-{first} .arranging-edge", wide_px, middle(page, f".st-key-card-{first}")[1])
+        page.locator(f".st-key-narrower-{first}").wait_for()
+        page.reload()
+        heading(page, "to arrange")
+        settled(page)
+        box = page.locator(f".st-key-card-{first}").bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] > wide_px
+        assert [pin.is_wide for pin in pins.pins_on(engine, board)] == [True, None]
 
 
 def middle(page: Page, selector: str, share: float = 0.5) -> tuple[float, float]:

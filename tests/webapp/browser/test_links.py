@@ -20,7 +20,7 @@ from tests.webapp.browser.clicks import cancel_by_hand, choose, heading, settled
 from tests.webapp.browser.conftest import Server, jobs
 from tests.webapp.homes import running_job
 from tests.webapp.measured import measure_study
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 
 pytestmark = pytest.mark.browser
 
@@ -119,13 +119,12 @@ def test_progress_follows_the_worker_without_a_reload(server: Server, page: Page
     page.goto(f"{server.url}/jobs?job={job_id}")
     heading(page, "Jobs")
     page.get_by_text("4 of 8 requests").wait_for()
-    engine = app_engine(server.settings.app_database_url)
-    moved = queue.job(engine, job_id).progress
-    assert moved is not None
-    leases.heartbeat(engine, job_id, "test-worker", 3600, moved.model_copy(update={"requests_done": 7}))
-    page.get_by_text("7 of 8 requests").wait_for()
-    leases.finish(engine, job_id, "test-worker", "done")
-    engine.dispose()
+    with open_engine(server.settings.app_database_url) as engine:
+        moved = queue.job(engine, job_id).progress
+        assert moved is not None
+        leases.heartbeat(engine, job_id, "test-worker", 3600, moved.model_copy(update={"requests_done": 7}))
+        page.get_by_text("7 of 8 requests").wait_for()
+        leases.finish(engine, job_id, "test-worker", "done")
     expect(page.get_by_text("7 of 8 requests")).to_have_count(0)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from lab.comparison.effect import Interval
 from lab.comparison.surface import SurfaceCell, surface
 from webapp.charts.by_group import surface_panel
-from webapp.charts.quality import quality_panel
+from webapp.charts.compare import quality_panel
 from webapp.charts.theme import arm_styles
 from webapp.pages.compare import tables
 

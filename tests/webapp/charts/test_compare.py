@@ -16,7 +16,7 @@ from lab.comparison.breakeven import Point, break_even
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import MARKS, Word
 from lab.metrics import histogram
-from webapp.charts import axes, compare, predicted, theme, vega_spec
+from webapp.charts import axes, compare, deploy, theme, vega_spec
 from webapp.charts.compare import Side
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
@@ -202,7 +202,7 @@ def test_predicted_stands_against_measured_on_axes_of_one_scale() -> None:
             "measured": [1.2],
         }
     )
-    drawn = layers(predicted.panel(rows, "Speed-up (×)", STYLES, "light"))
+    drawn = layers(deploy.predicted_panel(rows, "Speed-up (×)", STYLES, "light"))
     points = drawn[-1]["encoding"]
     assert points["x"]["scale"] == points["y"]["scale"]
     assert points["x"]["title"] == "Speed-up (×), predicted"

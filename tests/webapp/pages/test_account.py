@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,23 +14,14 @@ from streamlit.testing.v1 import AppTest
 
 from access import accounts, passwords, sessions, shared_links, tokens
 from access.shared_links import Kind
-from host.settings import Settings
 from lab.errors import AccessError
 from lab.roles import Actor, Role
 from tests.actors import ADMIN, SUBMITTER, VIEWER
 from tests.webapp.conftest import OpenPage, forget_everything
 from tests.webapp.page_text import ran, words
-from warehouse.app_db.engine import app_engine
 
 PASSWORD, NEW = "correct horse battery", "a better battery"
 SignIn = Callable[[Actor], None]
-
-
-@pytest.fixture
-def database(settings: Settings) -> Iterator[sa.Engine]:
-    made = app_engine(settings.app_database_url)
-    yield made
-    made.dispose()
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.webapp.homes import make_home
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, ran, words
 from warehouse.app_db import price_book
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.app_db.price_book import Entry
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.paired_runs import CellKey
@@ -52,11 +52,8 @@ def settings(measured: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Se
 
 
 def entries(settings: Settings) -> list[Entry]:
-    engine = app_engine(settings.app_database_url)
-    try:
+    with open_engine(settings.app_database_url) as engine:
         return price_book.entries(engine)
-    finally:
-        engine.dispose()
 
 
 def test_a_price_is_added_to_the_book_and_withdrawn_and_that_undone(open_page: OpenPage, settings: Settings) -> None:
@@ -179,11 +176,10 @@ def test_a_form_that_says_too_little_names_each_field() -> None:
 
 
 def test_the_address_names_the_study_even_without_a_price(open_page: OpenPage, settings: Settings) -> None:
-    engine = app_engine(settings.app_database_url)
-    for entry in entries(settings):  # of other tests
-        if entry.withdrawn_at is None:
-            price_book.withdraw(engine, entry.price_id, actor=ADMIN)
-    engine.dispose()
+    with open_engine(settings.app_database_url) as engine:
+        for entry in entries(settings):  # of other tests
+            if entry.withdrawn_at is None:
+                price_book.withdraw(engine, entry.price_id, actor=ADMIN)
     ingest_all(settings)
     app = open_page("cost")
     assert "No price is recorded" in words(app)

@@ -14,7 +14,7 @@ from lab.roles import Role
 from tests.actors import ADMIN
 from tests.webapp.conftest import OpenPage, forget_everything
 from tests.webapp.page_text import words
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from webapp.pages import PAGES
 
 NOT_TOML = "this is [not TOML"
@@ -46,10 +46,9 @@ def no_database(settings: Settings) -> None:
 def test_an_open_page_says_that_the_database_is_gone(
     open_page: OpenPage, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = app_engine(settings.app_database_url)
-    accounts.add_user(database, "vera", Role.ADMINISTRATOR, actor=ADMIN)
-    cookie = {"drafthouse-8501": sessions.begin(database, "vera", "127.0.0.1")}
-    database.dispose()
+    with open_engine(settings.app_database_url) as database:
+        accounts.add_user(database, "vera", Role.ADMINISTRATOR, actor=ADMIN)
+        cookie = {"drafthouse-8501": sessions.begin(database, "vera", "127.0.0.1")}
     monkeypatch.setenv("DRAFTHOUSE_WEB_LOGIN", "accounts")
     monkeypatch.setattr(ContextProxy, "cookies", property(lambda _context: cookie))
     forget_everything()

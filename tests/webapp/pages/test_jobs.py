@@ -22,7 +22,7 @@ from tests.webapp.conftest import OpenPage, ReadStudy
 from tests.webapp.homes import add_ended_jobs, failed_job, finish, progress, running_job, tell_worker
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, ran, words
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.ingest.service import ingest_all
 from webapp.pages.jobs import detail, history, runs, sections, workers
@@ -243,11 +243,8 @@ def test_an_empty_queue_says_so_and_leads_to_the_form(open_page: OpenPage) -> No
 
 
 def stored(settings: Settings, job_id: str) -> Job:
-    engine = app_engine(settings.app_database_url)
-    try:
+    with open_engine(settings.app_database_url) as engine:
         return queue.job(engine, job_id)
-    finally:
-        engine.dispose()
 
 
 def shown_order(app: AppTest, *names: str) -> list[str]:
@@ -335,10 +332,8 @@ def test_unreadable_jobs_and_bundles_are_named_with_tracebacks_beside_the_others
         queue.submit(settings, study(name=HOSTILE), actor=ADMIN),
         queue.submit(settings, study(name="another"), actor=ADMIN),
     )
-    database = app_engine(settings.app_database_url)
-    with database.begin() as connection:
+    with open_engine(settings.app_database_url) as database, database.begin() as connection:
         connection.execute(jobs_table.update().where(jobs_table.c.job_id == unreadable).values(study_json="{}"))
-    database.dispose()
     broken = write_run(settings.bundles)
     (broken / "requests.parquet").write_bytes(b"<script>no parquet</script>")
     ingest_all(settings)
@@ -408,10 +403,8 @@ def test_the_list_of_jobs_is_filtered_by_state_text_and_user(open_page: OpenPage
 
 
 def test_a_job_table_of_another_revision_is_a_sentence_on_the_page(open_page: OpenPage, settings: Settings) -> None:
-    engine = app_engine(settings.app_database_url)
-    with engine.begin() as connection:
+    with open_engine(settings.app_database_url) as engine, engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'from-the-future'")
-    engine.dispose()
     st.cache_resource.clear()
     shown = words(open_page("jobs"))
     assert "drafthouse migrate" in shown or "newer" in shown

@@ -23,7 +23,7 @@ from tests.webapp.homes import failed_job, make_home
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import words
 from warehouse.app_db import dashboards, pins, price_book, saved_views
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.app_db.price_book import price_from
 from webapp.pages import PAGES
 
@@ -48,17 +48,16 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     queue.submit(settings, demo, actor=VISITOR)
     queue.submit(settings, study(name="second"), actor=VISITOR)
     failed_job(settings, demo, "the engine is gone")
-    database = app_engine(settings.app_database_url)
-    accounts.add_user(database, VISITOR.name, VISITOR.role, actor=ADMIN)
-    accounts.add_user(database, "viola", Role.VIEWER, actor=ADMIN)
-    board = dashboards.create(database, "board", actor=VISITOR)
-    for _ in range(2):
-        pins.add(database, board, pins.text_card(), "text", actor=VISITOR)
-    view = saved_views.save(database, "sql", {"sql": "select 1", "drawn": None}, actor=VISITOR)
-    saved_views.name_view(database, "sql", "mine", view, actor=VISITOR)
-    price_book.add(database, price_from(_PRICE), actor=VISITOR)
-    cookie = {"drafthouse-8501": sessions.begin(database, VISITOR.name, "127.0.0.1")}
-    database.dispose()
+    with open_engine(settings.app_database_url) as database:
+        accounts.add_user(database, VISITOR.name, VISITOR.role, actor=ADMIN)
+        accounts.add_user(database, "viola", Role.VIEWER, actor=ADMIN)
+        board = dashboards.create(database, "board", actor=VISITOR)
+        for _ in range(2):
+            pins.add(database, board, pins.text_card(), "text", actor=VISITOR)
+        view = saved_views.save(database, "sql", {"sql": "select 1", "drawn": None}, actor=VISITOR)
+        saved_views.name_view(database, "sql", "mine", view, actor=VISITOR)
+        price_book.add(database, price_from(_PRICE), actor=VISITOR)
+        cookie = {"drafthouse-8501": sessions.begin(database, VISITOR.name, "127.0.0.1")}
     return Lab(settings, cookie, board)
 
 

@@ -24,7 +24,7 @@ from tests.webapp.homes import running_job
 from tests.webapp.measured import measure_study, write_run
 from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import three_arms
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.bundles.run_bundle import RUN_FILE, find_bundles
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.ratio_tables import arm_means
@@ -173,10 +173,8 @@ def test_the_tables_carry_units_and_no_long_numbers(open_measured: OpenPage) -> 
 
 
 def test_a_job_table_that_is_away_leaves_the_results_readable(measured: Settings, open_page: OpenPage) -> None:
-    engine = app_engine(measured.app_database_url)
-    with engine.begin() as connection:
+    with open_engine(measured.app_database_url) as engine, engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'from-the-future'")
-    engine.dispose()
     assert charts(open_page("results")) == 6
 
 

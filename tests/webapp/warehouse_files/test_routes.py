@@ -24,7 +24,7 @@ from tests.cli.homes import REPOSITORY
 from tests.client.serving import serving
 from tests.migrated import copy_migrated
 from warehouse import snapshots
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.ingest import publication
 from warehouse.ingest.publication import Master
 
@@ -87,10 +87,9 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     monkeypatch.setattr(snapshots, "REST", 0)
     settings = Settings(home=tmp_path / "home", web_login="accounts")
     copy_migrated(settings.home)
-    database = app_engine(settings.app_database_url)
-    accounts.add_user(database, "wendy", Role.VIEWER, actor=ADMIN)
-    token = tokens.add_token(database, "wendy", "tests", Role.VIEWER, actor=ADMIN)[1]
-    database.dispose()
+    with open_engine(settings.app_database_url) as database:
+        accounts.add_user(database, "wendy", Role.VIEWER, actor=ADMIN)
+        token = tokens.add_token(database, "wendy", "tests", Role.VIEWER, actor=ADMIN)[1]
     with serving(settings) as url:
         yield Served(settings, url, token)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from jobs.engines.kind import Metrics
-from jobs.engines.llama_cpp import METRICS as LLAMA_CPP
-from jobs.engines.sglang import METRICS as SGLANG
-from jobs.engines.tensorrt_llm import METRICS as TENSORRT_LLM
-from jobs.engines.vllm import METRICS as VLLM
+from jobs.engines.kinds.llama_cpp import METRICS as LLAMA_CPP
+from jobs.engines.kinds.sglang import METRICS as SGLANG
+from jobs.engines.kinds.tensorrt_llm import METRICS as TENSORRT_LLM
+from jobs.engines.kinds.vllm import METRICS as VLLM
 from lab.errors import EngineError
 from lab.metrics.records import ServerCounters
 from tests.workers.load.behaviours import BEHAVIOURS

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.engines.vllm import METRICS as VLLM
+from jobs.engines.kinds.vllm import METRICS as VLLM
 from lab.metrics.records import TelemetrySample
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve

@@ -176,7 +176,7 @@ def _band(scene: Scene) -> list[alt.Chart]:
             ends.mark_rect(color=ink.muted, opacity=0.16, clip=True).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
         )
     if scene.y.unit == "×":
-        layers.append(reference(alt.Chart(pd.DataFrame({"one": [1.0]})), scene.mode, "one"))
+        layers.append(reference(alt.Chart(pd.DataFrame({"one": [1.0]})), scene.mode))
     return layers
 
 

@@ -13,8 +13,8 @@ from lab.errors import UserError
 from lab.roles import Role
 from webapp.pages.account import changes
 from webapp.shared import published_data
-from webapp.shared.columns import DAY, Column, columns
 from webapp.shared.errors import callback
+from webapp.shared.tables import DAY, Column, columns
 from webapp.shared.text import literal
 
 _PART = "users"

@@ -11,9 +11,8 @@ from webapp.pages.compare import figures
 from webapp.pages.compare.across_selection import AcrossSelection, baseline_options
 from webapp.pages.compare.selection import BY_LABEL
 from webapp.shared import published_data, study_picker, url_params, url_widgets
-from webapp.shared.columns import Column, columns, of_metric
 from webapp.shared.figures import colour_mode, show_figures
-from webapp.shared.tables import show_table
+from webapp.shared.tables import Column, columns, of_metric, show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import Param
 
@@ -60,9 +59,8 @@ def show(job_id: str) -> None:
             show_figures([drawn], colour_mode(), selection.view)
         over = f"{selection.measure.label} over {found.names[found.baseline]}"
         st.subheader(literal(over), anchor=False)
-        show_table(
-            _ratios(found, selection.measure), _ratio_columns(selection.measure, found), over, selection.view, "across"
-        )
+        ratios = pd.DataFrame([_ratio(found, pair, selection.measure) for pair in found.pairs])
+        show_table(ratios, _ratio_columns(selection.measure, found), over, selection.view, "across")
         st.subheader("What differs", anchor=False)
         show_table(_differences(found), _DIFFERENCES, "What differs between the studies", selection.view, "differences")
     else:
@@ -119,10 +117,6 @@ def _show_chosen_runs(selection: AcrossSelection) -> None:
 
 def _drop_runs() -> None:
     st.session_state[url_params.RUNS.key] = []
-
-
-def _ratios(found: AcrossStudies, measure: Metric) -> pd.DataFrame:
-    return pd.DataFrame([_ratio(found, pair, measure) for pair in found.pairs])
 
 
 def _ratio(found: AcrossStudies, pair: Beside, measure: Metric) -> dict[str, object]:

@@ -15,7 +15,6 @@ from lab.quality.non_inferiority import MARGIN
 from warehouse.queries.comparing.comparisons import StudyComparison, break_evens
 from warehouse.queries.comparing.ratio_tables import ArmTable
 from webapp.charts import by_group, compare
-from webapp.charts import quality as quality_chart
 from webapp.charts.axes import ratio_domain
 from webapp.charts.panels import Figure, Panel, panels_of
 from webapp.charts.theme import ArmStyle, Mode, arm_styles, styles_drawn
@@ -227,7 +226,7 @@ def _quality(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Fi
         return None
     drawn, margin = styles_drawn(rows, styles), 100 * MARGIN
     panels = panels_of(
-        rows.groupby("workload", sort=False), lambda part: quality_chart.quality_panel(part, margin, drawn, mode)
+        rows.groupby("workload", sort=False), lambda part: compare.quality_panel(part, margin, drawn, mode)
     )
     note = f"same prompts, all loads and repeats; bars: 95 % intervals; dashed: the margin of {margin:g} points"
     return Figure("quality", "Quality of the answers", note, drawn, panels, rows)

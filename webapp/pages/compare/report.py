@@ -118,7 +118,7 @@ def picture(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: M
 
 
 def _subject(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> str:
-    """Return what the numbers are of, as `webapp.shared.provenance` writes it for pages."""
+    """Return what the numbers are of, as `webapp.shared.downloads` writes it for pages."""
     found = provenance(con, comparison)
     day = "" if found.began is None else f", {found.began:%Y-%m-%d}"
     parts = [found.target, *found.hardware, *found.engines, f"{found.study or ''}{day}"]

@@ -25,7 +25,7 @@ from webapp.charts.axes import without_wide
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare.data import LATENCIES
 from webapp.pages.compare.selection import Selection
-from webapp.shared.columns import Column, columns, of_metric
+from webapp.shared.tables import Column, columns, of_metric
 
 _LENGTH = BY_NAME["acceptance_length"]
 #: The column or row of geometric means.

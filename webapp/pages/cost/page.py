@@ -41,7 +41,7 @@ def show_page() -> None:
     with below, show_user_errors():
         studies = pd.DataFrame() if published is None else published_data.studies_with_results()
         price_book.show(*likely_entry(studies))
-        follow(published)
+        published_data.rerun_when_published(published)  # a new price takes effect only then
     with above:
         study_picker.show_empty_state()
         with show_user_errors():
@@ -159,13 +159,6 @@ def show_tables(selection: Selection, costs: Sequence[ArmCost], view: View) -> N
             show_table(best, config, f"Cheapest arm within the SLO ({currency})", view, "cheapest")
 
     url_widgets.show_tabs(url_params.COST_TAB, {"Costs": show_costs, "Cheapest within the SLO": show_cheapest})
-
-
-@st.fragment(run_every="2s")
-def follow(published: published_data.Publication) -> None:
-    """Redraw the page after each publication: a new price takes effect only when it has been published."""
-    if published_data.publication() != published:
-        st.rerun()
 
 
 if __name__ == "__main__":

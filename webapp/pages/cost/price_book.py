@@ -18,8 +18,8 @@ from lab.roles import Change
 from warehouse.app_db.price_book import Entry, price_from
 from webapp.pages.cost import data
 from webapp.shared import undo_banner
-from webapp.shared.columns import DAY, MINUTE, Column, columns
 from webapp.shared.errors import callback
+from webapp.shared.tables import DAY, MINUTE, Column, columns
 from webapp.shared.text import literal
 
 _IN_FORCE, _WITHDRAWN = "in force", "withdrawn"

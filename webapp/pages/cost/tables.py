@@ -14,7 +14,7 @@ from lab.study import Slo
 from warehouse.queries.costs import ArmCost, meets_slo, saving_words
 from webapp.pages.cost.selection import MEASURES
 from webapp.shared.cards import Card
-from webapp.shared.columns import Column, columns
+from webapp.shared.tables import Column, columns
 from webapp.shared.text import count
 
 _WHERE = ["arm", "verdict", "workload", "concurrency"]

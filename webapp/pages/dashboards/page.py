@@ -21,7 +21,7 @@ from warehouse.app_db.pins import Pin
 from webapp.charts.theme import Mode
 from webapp.pages.dashboards import arranging, html_export, render_pins, variables
 from webapp.pages.dashboards.render_pins import RenderedPin
-from webapp.shared import dialogs, downloads, published_data, undo_banner
+from webapp.shared import dialogs, downloads, published_data, study_picker, undo_banner
 from webapp.shared.dialogs import choose_moment
 from webapp.shared.errors import callback, show_user_errors
 from webapp.shared.figures import colour_mode, show_panels
@@ -36,7 +36,6 @@ _TABLE_HEIGHT = 330
 _MAX_TITLE = 120
 #: What the line of a title has besides the title.
 _LINE = 3
-_POLL_INTERVAL = "10s"
 _LIVE = "dashboards-live"
 #: Everything around the cards.
 _FULL_SCREEN = """<style>
@@ -100,7 +99,7 @@ def _show_dashboard(dashboard: Dashboard) -> None:
     mode = colour_mode()
     show(render_pins.render(shown, mode, st.context.url or ""), mode, values, is_edited=is_edited)
     if st.session_state.get(_LIVE) or is_full:
-        follow(published_data.publication())
+        published_data.rerun_when_published(published_data.publication(), "10s")  # rarely: it cancels a download
 
 
 def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Values, *, is_full: bool) -> bool:
@@ -121,13 +120,6 @@ def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Val
                 _show_duplicate(dashboard)
                 html_export.show_button(dashboard, shown, _link(dashboard))
     return is_edited
-
-
-@st.fragment(run_every=_POLL_INTERVAL)
-def follow(published: published_data.Publication) -> None:
-    """Show new data as it comes, if the reader switched that on: rerunning the page cancels a download in progress."""
-    if published_data.publication() != published:
-        st.rerun()
 
 
 def _link(dashboard: Dashboard) -> str:
@@ -227,19 +219,17 @@ def _show_one(dashboard: Dashboard) -> None:
 
 
 def _show_empty() -> None:
-    with st.container(border=True, horizontal_alignment="center"):
-        st.space("medium")
-        st.subheader("No dashboards yet", anchor=False, text_alignment="center")
-        st.markdown(
-            "Every figure has a pin :material/keep: in its corner, and so has every answer on the SQL page. "
-            "Pinned figures appear here side by side, in the order you choose, under a link you can share.",
-            text_alignment="center",
-        )
-        with st.container(horizontal=True, horizontal_alignment="center", vertical_alignment="center"):
-            st.page_link(page_file("results"), label="Pin a figure of a study", icon=":material/monitoring:")
-            st.page_link(page_file("sql"), label="Pin the answer to a query", icon=":material/database:")
-            _show_new()
-        st.space("medium")
+    text = (
+        "Every figure has a pin :material/keep: in its corner, and so has every answer on the SQL page. "
+        "Pinned figures appear here side by side, in the order you choose, under a link you can share."
+    )
+    with (
+        study_picker.empty_state("No dashboards yet", text),
+        st.container(horizontal=True, horizontal_alignment="center", vertical_alignment="center"),
+    ):
+        st.page_link(page_file("results"), label="Pin a figure of a study", icon=":material/monitoring:")
+        st.page_link(page_file("sql"), label="Pin the answer to a query", icon=":material/database:")
+        _show_new()
 
 
 def _show_new() -> None:

@@ -15,7 +15,7 @@ from warehouse.queries.point_in_time import as_of, seen_as_of
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
 from webapp.pages import FORMER, PAGES
-from webapp.shared import provenance, published_data
+from webapp.shared import downloads, published_data
 from webapp.shared.downloads import SOURCE, About
 from webapp.shared.url_params import View
 
@@ -84,7 +84,7 @@ def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
         title = pin.title or (shown.page.capitalize() if figure is None else figure.title)
         note = "" if figure is None else figure.note
         link = urljoin(base_url, view_of(pin).link)
-        subject = provenance.of_view(shown.parameters, None if figure is None else figure.rows)
+        subject = downloads.provenance_of_view(shown.parameters, None if figure is None else figure.rows)
         about = About(title, note, SOURCE, published_data.published_at(), link, subject)
     return RenderedPin(pin, figure, problem, about)
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from lab.errors import UserError
-from webapp.charts import panels, predicted
+from webapp.charts import panels
+from webapp.charts.deploy import predicted_panel
 from webapp.charts.panels import Figure, Panel
 from webapp.charts.theme import Mode, styles_drawn
 from webapp.pages.deploy import advice_tables as tables
@@ -57,7 +58,7 @@ def _figure(job_id: str, cost: float | None, mode: Mode) -> Figure | None:
     parts = [(title, tables.pairs(rows, *columns)) for *columns, title in _PANELS]
     shown = styles_drawn(pd.concat([part for _, part in parts]), styles)
     charts: tuple[Panel, ...] = tuple(
-        (title.split(" (")[0], predicted.panel(part, title, shown, mode)) for title, part in parts if not part.empty
+        (title.split(" (")[0], predicted_panel(part, title, shown, mode)) for title, part in parts if not part.empty
     )
     if not charts:
         return None

@@ -8,7 +8,7 @@ import pandas as pd
 
 from lab.advice.advise import Advice, Measured
 from lab.advice.prediction import Prediction
-from webapp.shared.columns import Column, columns
+from webapp.shared.tables import Column, columns
 
 SIGNS = {"enable": "▲ enable", "do not enable": "▼ do not enable", "measure this next": "? measure this next"}
 _RUNS = [

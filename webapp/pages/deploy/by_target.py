@@ -9,8 +9,8 @@ import pandas as pd
 from lab.advice.answer import Answer, Choice
 from lab.metrics.number_format import ratio
 from webapp.shared import published_data
-from webapp.shared.columns import DAY, Column, columns
 from webapp.shared.published_data import cached_by_publication
+from webapp.shared.tables import DAY, Column, columns
 from webapp.shared.verdicts import answers
 
 #: Studies that are read, the newest first.

@@ -9,8 +9,8 @@ from jobs import queue
 from lab.tuning.report import Measured, Report
 from warehouse.queries.comparing.tunings import tuning_report
 from webapp.shared import published_data
-from webapp.shared.columns import columns
 from webapp.shared.published_data import published_query
+from webapp.shared.tables import columns
 
 RESULT_COLUMNS = columns("concurrency", "verdict", "arm", "k", "ratio", "low", "high", "basis", pinned="concurrency")
 TRIED_COLUMNS = columns("concurrency", "arm", "k", "runs", "expected", "fate", pinned="arm")

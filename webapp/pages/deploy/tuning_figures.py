@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from lab.metrics.number_format import times
 from lab.tuning.report import Measured, Report
-from webapp.charts import tuned
+from webapp.charts.deploy import tuned_domain, tuned_panel
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Drafting, Mode, arm_styles
 from webapp.pages.deploy import tuning_data as data
@@ -29,9 +29,9 @@ def speedups(report: Report, arms: Mapping[str, Drafting], mode: Mode) -> Figure
     rows = data.speedups(report)
     drafts = [draft for draft in dict.fromkeys(rows["draft"]) if draft]
     drafting = {draft: (how[0], None) for draft in drafts for arm, how in arms.items() if arm.startswith(draft)}
-    styles, domain = arm_styles(drafts, None, mode, drafting), tuned.domain(rows)
+    styles, domain = arm_styles(drafts, None, mode, drafting), tuned_domain(rows)
     panels = tuple(
-        (_title(best), tuned.panel(rows[rows["load"] == best.load], domain, styles, mode)) for best in report.best
+        (_title(best), tuned_panel(rows[rows["load"] == best.load], domain, styles, mode)) for best in report.best
     )
     note = (
         "over no speculation = 1×, logarithmic; filled: measured, with its 95 % interval; hollow: expected; "

@@ -19,10 +19,9 @@ from webapp.pages.explore import drawer, figures, filters
 from webapp.pages.explore.figures import ALWAYS, NO_PRICE, Shown, within
 from webapp.pages.explore.selection import Selection, parse
 from webapp.shared import published_data, study_picker, url_params, url_widgets
-from webapp.shared.columns import Column, columns, declared, of_metric
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
-from webapp.shared.tables import show_table
+from webapp.shared.tables import Column, columns, declared, of_metric, show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View, page_file
 

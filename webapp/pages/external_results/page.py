@@ -12,9 +12,8 @@ from lab.errors import UserError
 from lab.roles import Change
 from webapp.pages.external_results import data
 from webapp.shared import undo_banner, uploads, url_params, url_widgets
-from webapp.shared.columns import Column, columns
 from webapp.shared.errors import callback, show_user_errors
-from webapp.shared.tables import show_table
+from webapp.shared.tables import Column, columns, show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View, page_file
 

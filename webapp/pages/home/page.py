@@ -17,7 +17,7 @@ from jobs.table import ACTIVE
 from lab.errors import StudyError
 from lab.roles import Change
 from lab.study.duration import rough_duration
-from warehouse.queries.comparing.headlines import Headline
+from warehouse.queries.comparing.answers import Headline
 from webapp.pages.home import figures, tables
 from webapp.pages.jobs import sections as jobs_sections
 from webapp.pages.jobs import workers as workers_list
@@ -29,7 +29,6 @@ from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import JOB, View, page_file
 from webapp.shared.verdicts import answers
 
-_POLL_EVERY = "5s"
 #: Answers below the picture, the newest first.
 _MOST_ANSWERS = 6
 _FIELD_WIDTH = 195
@@ -55,7 +54,7 @@ def show_page() -> None:
         workers_list.show(published_data.engine())
         if visitor.allowed(Change.AUDIT, None):
             show_verification(last_report(published_data.settings().home))
-    follow(published)
+    published_data.rerun_when_published(published, "5s")
 
 
 def show_answers(headlines: Sequence[Headline]) -> None:
@@ -147,13 +146,6 @@ def show_verification(report: HostReport | None) -> None:
         if report.job_id is not None:
             parameters = {JOB.key: report.job_id}
             st.page_link(page_file("results"), label="Its study", icon=":material/monitoring:", query_params=parameters)
-
-
-@st.fragment(run_every=_POLL_EVERY)
-def follow(published: published_data.Publication) -> None:
-    """Rerun the page at a new publication."""
-    if published_data.publication() != published:
-        st.rerun()
 
 
 def measured_sentence(studies: pd.DataFrame) -> str:

@@ -10,11 +10,10 @@ import pandas as pd
 
 from jobs.host_report import Finding
 from jobs.table import Job
-from warehouse.queries.comparing import headlines as queries
-from warehouse.queries.comparing.headlines import Headline
+from warehouse.queries.comparing.answers import Headline, headlines
 from webapp.shared import published_data
 from webapp.shared.cards import BADGES, state_word
-from webapp.shared.columns import MINUTE, Column, columns
+from webapp.shared.tables import MINUTE, Column, columns
 from webapp.shared.text import RunCounts, duration, literal, moment
 
 #: Studies in the table of finished ones.
@@ -33,7 +32,7 @@ ENDED_COLUMNS = columns(
     open=Column("Open", width=70, link_text="Results"),
 )
 _ENDED = ("state", "study", "target", "runs", "took", "ended", "open", "error")
-_read_headlines = published_data.published_query(1)(queries.headlines)
+_read_headlines = published_data.published_query(1)(headlines)
 
 
 def title(headline: Headline) -> str:

@@ -15,8 +15,8 @@ from lab.study.parsing import study_to_toml
 from webapp.pages.jobs import runs
 from webapp.shared import curating, published_data, url_params
 from webapp.shared.cards import show_badge
-from webapp.shared.columns import SECOND, Column, columns
 from webapp.shared.errors import show_user_errors
+from webapp.shared.tables import SECOND, Column, columns
 from webapp.shared.text import literal, moment
 from webapp.shared.url_params import page_file
 from webapp.shared.verdicts import answers

@@ -16,7 +16,7 @@ from lab.errors import UserError
 from webapp.pages.jobs.sections import runs_of
 from webapp.shared import curating, url_params, url_widgets
 from webapp.shared.cards import BADGES, state_word
-from webapp.shared.columns import MINUTE, Column, columns
+from webapp.shared.tables import MINUTE, Column, columns
 from webapp.shared.text import duration, literal
 
 _ROWS = 50

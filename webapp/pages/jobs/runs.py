@@ -15,8 +15,8 @@ from jobs.table import ACTIVE, Job
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import number, times
 from webapp.shared import published_data
-from webapp.shared.columns import Column, columns
 from webapp.shared.errors import show_user_errors
+from webapp.shared.tables import Column, columns
 from webapp.shared.text import count
 
 _REFRESH_EVERY = "1s"

@@ -19,7 +19,7 @@ from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import number
 from lab.roles import Change
 from webapp.pages.jobs import queue_controls
-from webapp.shared import published_data
+from webapp.shared import published_data, study_picker
 from webapp.shared.cards import show_badge
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import count, duration, literal
@@ -36,16 +36,10 @@ _REDRAWN_AFTER_S = 3.0
 
 def show_empty_state() -> None:
     """Say that no study has been submitted yet."""
-    with st.container(border=True, horizontal_alignment="center"):
-        st.space("medium")
-        st.subheader("No jobs yet", anchor=False, text_alignment="center")
-        st.markdown(
-            "Submitted studies are queued here, show their progress, and remain in the history.",
-            text_alignment="center",
-        )
+    text = "Submitted studies are queued here, show their progress, and remain in the history."
+    with study_picker.empty_state("No jobs yet", text):
         if st.button("Submit a study", type="primary", icon=":material/add_circle:"):
             st.switch_page(page_file("submit"))
-        st.space("medium")
 
 
 def show_active(engine: sa.Engine, counts: Mapping[str, int], *, with_queue: bool = True) -> list[str]:

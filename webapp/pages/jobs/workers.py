@@ -13,8 +13,8 @@ from jobs.fleet import worker_registry
 from jobs.fleet.blocks import jobs_at_work
 from jobs.fleet.worker_registry import WorkerInfo
 from jobs.table import Job
-from webapp.shared.columns import Column, columns
 from webapp.shared.errors import show_user_errors
+from webapp.shared.tables import Column, columns
 from webapp.shared.text import duration, literal
 
 _REFRESH_EVERY = "10s"

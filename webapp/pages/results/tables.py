@@ -17,7 +17,7 @@ from lab.metrics.number_format import bounds, times
 from lab.validity.checks.machine import OTHERS_PERCENT
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, break_evens
 from webapp.shared.cards import Card
-from webapp.shared.columns import columns, of_metric
+from webapp.shared.tables import columns, of_metric
 from webapp.shared.text import RunCounts, count
 from webapp.shared.verdicts.tables import SIGNS
 

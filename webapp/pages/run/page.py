@@ -22,10 +22,9 @@ from warehouse.bundles.store import local_bundle
 from webapp.pages.run import figures
 from webapp.shared import curating, dialogs, downloads, published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import Card, show_cards
-from webapp.shared.columns import Column, columns
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
-from webapp.shared.tables import show_table
+from webapp.shared.tables import Column, columns, show_table
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import View
 

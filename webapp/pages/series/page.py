@@ -17,10 +17,9 @@ from webapp.charts.panels import Figure
 from webapp.pages.series import figures
 from webapp.shared import published_data, url_params, url_widgets
 from webapp.shared.cards import Colour
-from webapp.shared.columns import Column, columns
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures, show_panels
-from webapp.shared.tables import show_table
+from webapp.shared.tables import Column, columns, show_table
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import JOB, View, job_label, page_file
 

@@ -13,9 +13,8 @@ import streamlit as st
 
 from webapp.pages.sql import data, state
 from webapp.pages.sql.state import Query
-from webapp.shared.columns import Column, columns
 from webapp.shared.errors import callback
-from webapp.shared.tables import show_table
+from webapp.shared.tables import Column, columns, show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
 
@@ -47,7 +46,7 @@ def show(name: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.subheader(f"Table {literal(name)}", anchor=False, width="content")
         with st.container(horizontal=True, width="content", gap="small"):
-            sql = _sql(name, chosen)
+            sql = f'SELECT * FROM "{name}"{_where(chosen)} LIMIT {_MOST_ROWS}'  # noqa: S608 - quoted
             st.button("Edit as SQL", icon=":material/edit:", on_click=_edit, args=(sql,))
             st.button("Close", icon=":material/close:", on_click=callback(_forget))
     _show_facets(name, names, chosen)
@@ -115,10 +114,6 @@ def _chosen(names: Sequence[str]) -> dict[str, str]:
 
 def _facets(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(column for column in st.query_params.get_all(COUNTED) if column in names)
-
-
-def _sql(name: str, chosen: dict[str, str]) -> str:
-    return f'SELECT * FROM "{name}"{_where(chosen)} LIMIT {_MOST_ROWS}'  # noqa: S608 - quoted
 
 
 def _where(chosen: dict[str, str]) -> str:

@@ -31,7 +31,7 @@ from lab.roles import Change, Role
 from lab.study import Study
 from lab.study.methods import METHODS
 from webapp.shared import published_data, uploads
-from webapp.shared.columns import Column, columns
+from webapp.shared.tables import Column, columns
 from webapp.shared.text import count, literal
 
 #: The engine of a new arm, offered even before a worker has reported its engines.

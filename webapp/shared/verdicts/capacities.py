@@ -17,8 +17,7 @@ from warehouse.queries.comparing import carried_loads as queries
 from warehouse.queries.comparing.carried_loads import CarriedLoad
 from webapp.shared import published_data
 from webapp.shared.cards import Card, show_cards
-from webapp.shared.columns import Column, columns
-from webapp.shared.tables import show_table
+from webapp.shared.tables import Column, columns, show_table
 from webapp.shared.text import literal
 from webapp.shared.url_params import View
 from webapp.shared.verdicts.tables import SIGNS

@@ -10,7 +10,7 @@ import pandas as pd
 from lab.comparison.agreement import Agreement
 from lab.comparison.effect import Interval
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
-from webapp.shared.columns import Column, columns
+from webapp.shared.tables import Column, columns
 
 SIGNS = {
     "faster": "▲ faster",

@@ -16,10 +16,8 @@ from lab.errors import QueryError
 from lab.study import Load, Slo, Workload
 from tests.actors import ADMIN
 from tests.interchange.sample_files import DETAILED
-from tests.warehouse.runs import circumstances, write_at_rate
-from warehouse.ingest.service import ingest_all
+from tests.warehouse.runs import circumstances, ingested, write_at_rate
 from warehouse.queries.comparing.across_studies import AcrossStudies, Difference, across_document, compare_across
-from warehouse.queries.connect import open_warehouse
 
 CODE, PROSE = Workload(dataset="code", output_tokens=48), Workload(dataset="prose", output_tokens=48)
 AT_FOUR = Load(max_concurrency=4, num_prompts=16)
@@ -65,8 +63,7 @@ def con(shared: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     summary = tmp_path_factory.mktemp("llmperf") / "summary.json"
     summary.write_text(json.dumps(LLMPERF), encoding="utf-8")
     import_paths(shared, [summary], labels={"study": "by llmperf", "arm": "unnamed"}, actor=ADMIN)
-    ingest_all(shared)
-    with open_warehouse(shared.warehouse_file) as connection:
+    with ingested(shared) as connection:
         yield connection
 
 
@@ -175,8 +172,7 @@ def test_runs_of_one_imported_arm_on_other_hardware_are_not_pooled(settings: Set
         file = tmp_path / f"{hardware}.json"
         file.write_text(json.dumps(content | {"date": f"20261121-02422{place}"}), encoding="utf-8")
         import_paths(settings, [file], labels={"study": "both", "hardware": hardware, "arm": "spec"}, actor=ADMIN)
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
+    with ingested(settings) as con:
         found = compare_across(con, ["ours", "both"])
     assert [pair.candidate.note for pair in found.pairs] == ["hardware H100", "hardware H200"]
     assert json.loads(json.dumps(across_document(found)))["pairs"][0]["note"] == "hardware H100"
@@ -193,8 +189,7 @@ def test_repeats_on_another_host_stay_together_and_unknown_loads_match_nothing(
     summary = tmp_path / "summary.json"
     summary.write_text(json.dumps(LLMPERF | {"num_concurrent_requests": None}), encoding="utf-8")
     import_paths(settings, [summary], labels={"study": "at any load", "arm": "unnamed"}, actor=ADMIN)
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
+    with ingested(settings) as con:
         found = compare_across(con, ["ours", "theirs", "at any load"])
     (pair,) = found.pairs
     assert len(pair.baseline.runs) == 2

@@ -11,17 +11,14 @@ import pytest
 from host.settings import Settings
 from lab.errors import QueryError
 from lab.study import Workload
-from tests.warehouse.runs import write_at_rate
-from warehouse.ingest.service import ingest_all
-from warehouse.queries.comparing.cells import cell_values, with_ratios
+from tests.warehouse.runs import ingested, write_at_rate
 from warehouse.queries.comparing.comparisons import compare_study
-from warehouse.queries.connect import open_warehouse
+from warehouse.queries.comparing.ratio_tables import cell_values, with_ratios
 from warehouse.queries.results import COMPARABLE
 
 
 def cells(settings: Settings, metric: str = "output_tok_per_s") -> pd.DataFrame:
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
+    with ingested(settings) as con:
         values = cell_values(con, "job-1", metric)
         try:
             return with_ratios(values, compare_study(con, "job-1", metric))
@@ -72,8 +69,7 @@ def test_workloads_of_other_input_lengths_are_compared_apart(settings: Settings)
 def test_every_number_of_a_run_has_values_and_nothing_else(settings: Settings) -> None:
     write_at_rate(settings, "base", 0, 40)
     write_at_rate(settings, "draft", 0, 60)
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
+    with ingested(settings) as con:
         assert {len(cell_values(con, "job-1", metric)) for metric in COMPARABLE} == {2}
         wrong: list[Any] = ["nonsense", "acceptance_per_position", 'ttft_p50_ms"; drop table runs']
         for metric in wrong:
