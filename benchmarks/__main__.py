@@ -26,7 +26,7 @@ from benchmarks import (
     truth,
     windows,
 )
-from benchmarks.deciding import designs, power, repeats, series, tuner, until_decided
+from benchmarks.deciding import capacity, designs, nights, power, repeats, series, tuner, until_decided
 from benchmarks.reading import hostile, pages, questions
 from benchmarks.reading.filling import Size
 from benchmarks.storing import bundles, idle, imports, ingest, publish
@@ -68,7 +68,9 @@ _PARTS: dict[str, Part] = {
     "repeats": repeats.run,
     "tuner": tuner.run,
     "until_decided": until_decided.run,
+    "capacity": capacity.run,
     "series": series.run,
+    "nights": nights.run,
 }
 
 
