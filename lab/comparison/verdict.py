@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from lab.comparison import looks, spread
-from lab.comparison.compare import Comparison, counted, exponential
+from lab.comparison.compare import Comparison, exponential
 from lab.comparison.effect import CONFIDENCE, Effect, Interval
 from lab.comparison.samples import Array
 from lab.comparison.spread import Spread
@@ -66,8 +66,8 @@ class Verdict:
     def would_decide(self) -> str:
         """State what would decide an inconclusive comparison: `4 more repeats`, `2 more engine starts`; else empty."""
         if self.more_starts:
-            return counted(self.more_starts, "more engine start")
-        return counted(self.more_repeats, "more repeat") if self.more_repeats else ""
+            return number_format.counted(self.more_starts, "more engine start")
+        return number_format.counted(self.more_repeats, "more repeat") if self.more_repeats else ""
 
 
 UNKNOWN = Verdict("inconclusive", None, None, None)

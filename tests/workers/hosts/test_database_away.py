@@ -65,7 +65,7 @@ def in_phase(home: Home, job_id: str, phase: str) -> bool:
 
 
 def starting(home: Home, **study: Any) -> tuple[str, Path]:
-    """A job whose first engine starts once a file is there, and the file: however slow it is, the second comes later."""
+    """A job whose first engine starts once a file is there, and the file: the second engine comes later."""
     may_start = home.folder / uuid.uuid4().hex
     flags = {"token_s": 0.05, "await_file": str(may_start)}
     job_id = home.submit(loads=LOADS, engine_flags=flags, **study)
