@@ -83,9 +83,11 @@ class Server:
     @contextlib.contextmanager
     def administration(self) -> Iterator[sa.Connection]:
         admin = sa.create_engine(self.url.format(name="postgres"), isolation_level="AUTOCOMMIT")
-        with admin.connect() as connection:
-            yield connection
-        admin.dispose()
+        try:
+            with admin.connect() as connection:
+                yield connection
+        finally:
+            admin.dispose()
 
 
 @contextlib.contextmanager
