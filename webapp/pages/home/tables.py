@@ -13,7 +13,7 @@ from jobs.table import Job
 from warehouse.queries.comparing import headlines as queries
 from warehouse.queries.comparing.headlines import Headline
 from webapp.shared import published_data
-from webapp.shared.cards import BADGES, state_word
+from webapp.shared.cards import BADGES, with_invalid_runs
 from webapp.shared.columns import MINUTE, Column, columns
 from webapp.shared.text import RunCounts, duration, literal, moment
 
@@ -66,7 +66,7 @@ def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:
 def _of_queue(job: Job, results: Mapping[Hashable, Any] | None) -> dict[str, object]:
     took = (job.finished_at - job.started_at).total_seconds() if job.finished_at and job.started_at else None
     return {
-        "state": [state_word(job)],
+        "state": [with_invalid_runs(job).state_word],
         "study": job.name,
         "target": job.study.target,
         "runs": _runs_words(results),
