@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from access.shared_links import Kind
 from host.settings import Settings
 from lab.advice.metric_lines import METRICS
 from lab.metrics.number_format import change, times
@@ -23,6 +24,7 @@ from tests.webapp.homes import finish, running_job
 from tests.webapp.measured import write_run
 from tests.webapp.page_text import words
 from warehouse.ingest.service import ingest_all
+from webapp.links.content import content_of
 from webapp.pages import PAGES
 
 ARMS = [
@@ -145,6 +147,9 @@ def test_failed_and_invalid_runs_are_counted_alike(job_id: str, settings: Settin
     tables = [page.dataframe[0].value.iloc[0] for page in (front, queue)]
     assert [row["state"] for row in tables] == [["some failed"]] * 2
     assert [row["runs"] for row in tables] == ["23 of 24, 1 failed, 1 invalid", "24 of 24, 1 failed, 1 invalid"]
+    shared = content_of(Kind.STUDY, job_id)
+    assert shared is not None
+    assert "1 of 24 runs failed, 1 invalid." in shared.lines
     with inside(settings) as client:
         one, listed = client.get(f"/api/v1/jobs/{job_id}").json(), client.get("/api/v1/jobs").json()["jobs"]
     (printed,) = json.loads(new_home(settings.home).ask("jobs", "--json").stdout)

@@ -44,6 +44,8 @@ def test_a_slice_is_chosen_and_shared_and_a_point_opens_its_run(server: Server, 
     page.get_by_text(re.compile("^4 of .* Filtered by arm, category")).wait_for()
     page.wait_for_url(re.compile("arms=draft&categories=code&categories=repeat"))
     assert parameters(page)["job"] == f"explored · {job_id}"
+    widths = "all => all.map(one => one.scrollWidth <= one.clientWidth)"
+    assert all(page.get_by_test_id("stMultiSelectTagsContainer").evaluate_all(widths))  # no choice is cut
 
     other.goto(page.url)
     heading(other, "Explore")
