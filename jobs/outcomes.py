@@ -12,7 +12,7 @@ from host.settings import Settings
 from jobs.table import FINISHED, Job
 from lab.errors import UserError
 from warehouse.queries.connect import open_warehouse
-from warehouse.queries.results import invalid_runs
+from warehouse.queries.results import lost_runs
 
 
 def with_invalid_runs(settings: Settings, jobs: Sequence[Job]) -> tuple[Job, ...]:
@@ -25,5 +25,5 @@ def with_invalid_runs(settings: Settings, jobs: Sequence[Job]) -> tuple[Job, ...
     counts: dict[str, int] = {}
     if ended and settings.warehouse_file.exists():
         with contextlib.suppress(UserError, duckdb.Error), open_warehouse(settings.warehouse_file) as con:
-            counts = invalid_runs(con, ended)
+            counts = {job_id: invalid for job_id, (_, invalid) in lost_runs(con, ended).items()}
     return tuple(replace(job, runs_invalid=counts.get(job.job_id)) for job in jobs)

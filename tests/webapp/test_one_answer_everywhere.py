@@ -147,6 +147,9 @@ def test_failed_and_invalid_runs_are_counted_alike(job_id: str, settings: Settin
     tables = [page.dataframe[0].value.iloc[0] for page in (front, queue)]
     assert [row["state"] for row in tables] == [["some failed"]] * 2
     assert [row["runs"] for row in tables] == ["23 of 24, 1 failed, 1 invalid", "24 of 24, 1 failed, 1 invalid"]
+    assert "22 valid runs on 12 engine starts · besides 1 failed, 1 invalid" in said_by(
+        new_home(settings.home), "report", job_id
+    )
     shared = content_of(Kind.STUDY, job_id)
     assert shared is not None
     assert "1 of 24 runs failed, 1 invalid." in shared.lines
