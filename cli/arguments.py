@@ -25,7 +25,9 @@ AsReference = Annotated[
     bool, typer.Option("--reference", help="Scale down to the reference pair: minutes without a GPU.")
 ]
 OnEngine = Annotated[str | None, typer.Option("--engine", help="Run vllm's arms on this engine, such as vllm-0-14-1.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until the job ends; exit status 1 if a run failed.")]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Wait until the job ends; exit status 1 if a run failed or none is valid.")
+]
 PricePerHour = Annotated[float | None, typer.Option(help="USD per hour, instead of the recorded price.")]
 
 

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from cli.lab import Lab
-from cli.output import printable
+from cli.output import print_error, printable
 from cli.progress import runs_ended, time_left, what_runs
-from jobs.table import ACTIVE, Job
+from jobs.table import ACTIVE, NONE_VALID, Job
 
 _POLL_INTERVAL_S = 0.5
 _REPORT_EVERY_S = 15.0
@@ -33,9 +33,30 @@ def follow(lab: Lab, job_id: str, on_tick: Callable[[], None] = lambda: None, *,
     return (_bar if console.is_terminal else _lines)(console, lambda: lab.watched(job_id), on_tick, waits)
 
 
+def follow_to_results(lab: Lab, job_id: str, *, on_stderr: bool = False) -> Job:
+    """Follow a job until its runs are published, and return it. If it has no valid run, or its runs are not published,
+    print why and exit with 1.
+    """
+    ended = follow(lab, job_id, on_stderr=on_stderr)
+    if ended.state == "done":
+        if not all_there(lab, ended):
+            print_error(f"{job_id} is done, but not all of its runs are in the warehouse: `drafthouse doctor` says why")
+            raise SystemExit(1)
+        ended = lab.job(job_id)  # with its invalid runs
+    if ended.state != "done" or ended.state_word == NONE_VALID:
+        print_error(how_it_ended(ended))
+        raise SystemExit(1)
+    return ended
+
+
+def how_it_ended(job: Job) -> str:
+    """Return `JOB: done, 5 of 12 runs failed, 7 invalid`, and its error below, if it has one."""
+    return f"{job.job_id}: {job.outcome}" + (f"\n{job.error}" if job.error else "")
+
+
 def all_there(lab: Lab, ended: Job) -> bool:
-    """Wait for the ingester; return whether the lab's warehouse has every run of the ended job as completed."""
-    wanted = 0 if ended.progress is None else ended.progress.runs_total
+    """Wait for the ingester; return whether the lab's warehouse has every completed run of the ended job."""
+    wanted = 0 if ended.progress is None else ended.progress.runs_total - ended.progress.runs_failed
     deadline_s = time.monotonic() + _PUBLISHED_WITHIN_S
     while lab.completed_runs(ended) < wanted:
         if time.monotonic() > deadline_s:
@@ -61,7 +82,7 @@ def _bar(console: Console, poll: Callable[[], Job], on_tick: Callable[[], None],
                 bar.update(task, left=time_left(now))
             time.sleep(_POLL_INTERVAL_S)
         if now.progress is not None:
-            bar.update(task, description=now.state, completed=now.progress.runs_done, left="")
+            bar.update(task, description=now.outcome, completed=now.progress.runs_done, left="")
     return now
 
 

@@ -106,8 +106,10 @@ class Here:
     def page(self, before: str | None, *, hidden: bool = False, tag: str | None = None) -> queue.Page:
         """Return the newest jobs, or the jobs submitted before a given one."""
         from jobs import queue
+        from jobs.outcomes import with_invalid_runs
 
-        return queue.page(self.database, before=before, hidden=hidden, tag=tag)
+        page = queue.page(self.database, before=before, hidden=hidden, tag=tag)
+        return queue.Page(with_invalid_runs(self._settings, page.jobs), page.older)
 
     def curated_studies(self) -> list[Curated]:
         """Return what people added to studies, and which they deleted."""
@@ -163,8 +165,10 @@ class Here:
 
     def job(self, name: str) -> Job:
         from jobs import queue
+        from jobs.outcomes import with_invalid_runs
 
-        return queue.job(self.database, queue.job_id_of(self.database, name))
+        (job,) = with_invalid_runs(self._settings, [queue.job(self.database, queue.job_id_of(self.database, name))])
+        return job
 
     def watched(self, job_id: str) -> Job:
         """Return the job for a caller that waits for it."""

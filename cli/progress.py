@@ -6,15 +6,15 @@ from jobs.table import FINISHED, Job
 
 
 def runs_ended(job: Job) -> str:
-    """Return `6/8`, or `6/8 (2 failed)`; empty before the job starts. `runs_done` counts failed runs too.
+    """Return `6/8`, or `6/8 (2 failed, 1 invalid)`; empty before the job starts. `runs_done` counts failed runs too.
 
     `6/at most 8` if outcomes may make it less.
     """
     if job.progress is None:
         return ""
-    failed = f" ({job.progress.runs_failed} failed)" if job.progress.runs_failed else ""
+    lost = f" ({job.lost})" if job.lost else ""
     most = "at most " if job.progress.runs_total_is_at_most else ""
-    return f"{job.progress.runs_done}/{most}{job.progress.runs_total}{failed}"
+    return f"{job.progress.runs_done}/{most}{job.progress.runs_total}{lost}"
 
 
 def what_runs(job: Job) -> str:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from lab.errors import UnknownNameError, UserError
 from lab.study import Frozen, Study
 from lab.study.duration import duration_text
+from lab.validity.words import lost_words
 from warehouse.app_db.clock import database_now
 from warehouse.app_db.schema import job_events, jobs
 
@@ -20,6 +21,8 @@ State = Literal["queued", "running", "done", "failed", "cancelled"]
 #: States of jobs that have not ended, and of ended jobs.
 ACTIVE: tuple[State, ...] = ("queued", "running")
 FINISHED: tuple[State, ...] = ("done", "failed", "cancelled")
+#: In tables: a job that is done although some of its runs failed, or are invalid, or none is valid.
+SOME_FAILED, SOME_INVALID, NONE_VALID = "some failed", "some invalid", "none valid"
 #: The event of a queued job that a worker could not read; its detail ends with the traceback.
 SET_ASIDE = "set aside"
 #: The largest priority of a job, negative or positive; fits into an INTEGER.
@@ -80,23 +83,37 @@ class Job:
     clock_behind_s: float | None = None  # the database's time minus its worker's at the last claim; None: unknown
     host: str | None = None  # that claimed it last; None: none has
     over_hosts: bool = False  # workers of other hosts may measure blocks of it
+    runs_invalid: int | None = None  # as `jobs.outcomes` finds them in the warehouse; None: unknown
 
     @property
-    def has_failed_runs(self) -> bool:
-        """Return whether the job is done although some of its runs failed."""
-        return self.state == "done" and self.progress is not None and self.progress.runs_failed > 0
+    def lost(self) -> str:
+        """Return the runs that failed or are invalid, in words: `2 failed, 1 invalid`; empty if there are none."""
+        return lost_words(*self._lost)
+
+    @property
+    def state_word(self) -> str:
+        """Return the state as tables have it: of a job that is done it says whether some runs were lost, or all."""
+        failed, invalid = self._lost
+        if self.state != "done" or not failed + invalid:
+            return self.state
+        if self.progress is not None and self.progress.runs_done <= failed + invalid:
+            return NONE_VALID
+        return SOME_FAILED if failed else SOME_INVALID
 
     @property
     def outcome(self) -> str:
-        """Return the state, with the runs that failed: `done, 5 of 12 runs failed`."""
-        if not self.has_failed_runs or self.progress is None:
-            return self.state
-        return f"{self.state}, {self.progress.runs_failed} of {self.progress.runs_done} runs failed"
+        """Return the state, with the runs that were lost: `done, 5 of 12 runs failed, 7 invalid`."""
+        lost = lost_words(*self._lost, None if self.progress is None else self.progress.runs_done)
+        return f"{self.state}, {lost}" if lost and self.state in FINISHED else self.state
+
+    @property
+    def _lost(self) -> tuple[int, int]:
+        return 0 if self.progress is None else self.progress.runs_failed, self.runs_invalid or 0
 
     @property
     def why_ended(self) -> str:
         """Say why nothing more was measured, and what is known; empty while it measures, and of a fixed plan."""
-        if self.progress is None or not self.progress.end_reason:
+        if self.progress is None or self.progress.end_reason in ("", "complete"):
             return ""
         reason, said = self.progress.end_reason, self.progress.end_sentence
         if reason == "budget spent" and self.study.budget_s is not None:

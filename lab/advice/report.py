@@ -34,6 +34,7 @@ class Provenance:
     runs: int
     launches: int
     repeats: tuple[int, ...]
+    lost: str = ""  # the runs that are not valid, in words
     standing: str = ""  # since when the verdicts stand
 
 
@@ -151,6 +152,7 @@ def _provenance(report: Report) -> str:
         f"on {', '.join(provenance.hardware)}" if provenance.hardware else "",
         ", ".join(provenance.engines),
         f"{provenance.runs} valid run{'s' * (provenance.runs != 1)}{_starts(provenance.launches)}",
+        f"besides {provenance.lost}" if provenance.lost else "",
         f"{repeats} repeat{'s' * (repeats != '1')} a cell" if repeats else "",
         "strict reading (Holm)" if report.answer.strict else "usual reading (Benjamini-Hochberg)",
         provenance.standing,

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lab.comparison.compare import counted, exponential
+from lab.comparison.compare import exponential
 from lab.comparison.effect import CONFIDENCE, Interval
 from lab.comparison.samples import Array, RunSample
 from lab.comparison.spread import student
+from lab.metrics.number_format import counted
 
 
 @dataclass(frozen=True)

@@ -188,8 +188,8 @@ def test_a_study_that_cannot_run_is_refused_field_by_field_as_here(asker: Asker)
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ("cancelled", ""),
-        ("failed", ": ValueError: no memory\nthe engine ended with exit status 1\n"),
+        ("cancelled", ": cancelled\n"),
+        ("failed", ": failed\nValueError: no memory\nthe engine ended with exit status 1\n"),
     ],
 )
 def test_who_waits_for_a_study_that_fails_learns_its_cause(
@@ -207,7 +207,7 @@ def test_who_waits_for_a_study_that_fails_learns_its_cause(
         elif queue.job(database, job_id).state == "queued":
             reprioritise(database, job_id, MAX_PRIORITY, actor=ADMIN)
             leases.claim(database, WORKER, 3600)
-            finish(asker.lab.settings, job_id, "failed", said.removeprefix(": ").rstrip())
+            finish(asker.lab.settings, job_id, "failed", said.removeprefix(": failed").strip())
         return describe(job)
 
     monkeypatch.setattr(follow, "what_runs", end)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from access.shared_links import Kind
 from host.settings import Settings
 from lab.advice.metric_lines import METRICS
 from lab.metrics.number_format import change, times
@@ -19,10 +20,11 @@ from tests.lab.studies import DRAFT, study
 from tests.warehouse.asking import ask
 from tests.webapp.api.inside import inside
 from tests.webapp.conftest import OpenPage
-from tests.webapp.homes import claimed_job, finish
+from tests.webapp.homes import finish, running_job
 from tests.webapp.measured import write_run
 from tests.webapp.page_text import words
 from warehouse.ingest.service import ingest_all
+from webapp.links.content import content_of
 from webapp.pages import PAGES
 
 ARMS = [
@@ -42,7 +44,7 @@ def job_id(settings: Settings) -> str:
     """The draft is faster at concurrency 1; runs at 4 scatter; a run of n-gram failed, another is invalid."""
     asked = study(name="all kinds", repeats=4, arms=ARMS, loads=LOADS, price_usd_per_hour=3.6)
     rng = np.random.default_rng(11)
-    job_id = claimed_job(settings, asked)
+    job_id = running_job(settings, asked, runs_total=24, runs_done=24, runs_failed=1, end_reason="complete")
     for launch in plan(asked):
         for run in launch.runs:
             scatter = 0.4 if run.load.max_concurrency == 4 else 0.01
@@ -131,9 +133,32 @@ def test_failed_and_invalid_runs_are_counted_alike(job_id: str, settings: Settin
         """,
     )
     assert (completed, invalid, failed) == (23, 1, 1)
-    assert "Measured here: 23 runs in 1 study of 1 target; 1 failed, 1 invalid." in words(open_page("home"))
+    front, queue = open_page("home"), open_page("jobs", job=job_id)
+    assert "Measured here: 23 runs in 1 study of 1 target; 1 failed, 1 invalid." in words(front)
     results = words(open_page("results", job=job_id))
     assert "1 failed, 1 invalid, " in results
+    assert "Of 24 runs: 1 failed, 1 invalid." in results
+
+    # How it ended, in a sentence and in the words of tables.
+    ended = "done, 1 of 24 runs failed, 1 invalid"
+    assert ended in results
+    assert ended in words(queue)
+    assert "Complete" not in words(queue)
+    tables = [page.dataframe[0].value.iloc[0] for page in (front, queue)]
+    assert [row["state"] for row in tables] == [["some failed"]] * 2
+    assert [row["runs"] for row in tables] == ["23 of 24, 1 failed, 1 invalid", "24 of 24, 1 failed, 1 invalid"]
+    assert "22 valid runs on 12 engine starts · besides 1 failed, 1 invalid" in said_by(
+        new_home(settings.home), "report", job_id
+    )
+    shared = content_of(Kind.STUDY, job_id)
+    assert shared is not None
+    assert "1 of 24 runs failed, 1 invalid." in shared.lines
+    with inside(settings) as client:
+        one, listed = client.get(f"/api/v1/jobs/{job_id}").json(), client.get("/api/v1/jobs").json()["jobs"]
+    (printed,) = json.loads(new_home(settings.home).ask("jobs", "--json").stdout)
+    for document in (one, *listed, printed):
+        assert (document["state"], document["outcome"], document["runs_invalid"]) == ("done", ended, invalid)
+    assert "some failed 24/24 (1 failed, 1 invalid)" in said_by(new_home(settings.home), "jobs")
 
     # The mean over all cells is of the repeats that have them all: everywhere the same one, which says so.
     ngram = said_by(new_home(settings.home), "compare", job_id, "--table").partition("n-gram")[2]

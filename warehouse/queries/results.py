@@ -65,6 +65,21 @@ def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     )
 
 
+def lost_runs(con: duckdb.DuckDBPyConnection, job_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return the failed and the invalid runs of each job that has runs, as `jobs_with_results` counts them."""
+    query = f"""
+        WITH counted AS (
+            SELECT job_id, status, is_valid FROM runs LEFT JOIN run_validity USING (run_id)
+            WHERE job_id IN (SELECT unnest(?)) QUALIFY {_COUNTS}
+        )
+        SELECT job_id, count(*) FILTER (status = 'failed'),
+            count(*) FILTER (status = 'completed' AND is_valid = false)
+        FROM counted GROUP BY job_id
+        """  # noqa: S608 - no text of a user is in it
+    found = con.execute(query, [list(job_ids)]).fetchall()
+    return {job_id: (failed, invalid) for job_id, failed, invalid in found}
+
+
 def arms(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """arm, method, num_speculative_tokens of the last run of each name of an arm."""
     return frame(

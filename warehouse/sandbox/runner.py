@@ -29,6 +29,7 @@ from host.settings import Settings
 from lab.errors import MIGRATE_COMMAND, QueryError, UserError
 from lab.roles import Actor, Change, may_any
 from warehouse.queries.point_in_time import attaching
+from warehouse.sandbox.measuring import measured_now
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,10 +56,8 @@ _CHILD = (
 _YIELDING_CHILD = _CHILD.replace("from", "from host import priority; priority.lower_own_session(); from", 1)
 #: What to do if a statement ran out of time.
 _SELECT_LESS = "select less, or raise DRAFTHOUSE_SQL_TIMEOUT_S"
-_WHILE_MEASURING = (
-    "a run is being measured on this host and has its processors first. Ask again when it has ended; else "
-    f"{_SELECT_LESS}"
-)
+_ASK_AGAIN = f"Ask again when it has ended; else {_SELECT_LESS}"
+_WAS_MEASURED = "a run was being measured on this host and had its processors first"
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,11 @@ def run_sql(
     }
     with quiet.announced_if_possible(settings.home, "question", "sql"):
         measures = quiet.under_way(settings.home, "window")
-        code, remedy = (_YIELDING_CHILD, _WHILE_MEASURING) if measures else (_CHILD, _SELECT_LESS)
+
+        def remedy() -> str:
+            return f"{measured_now(settings) or _WAS_MEASURED}. {_ASK_AGAIN}" if measures else _SELECT_LESS
+
+        code = _YIELDING_CHILD if measures else _CHILD
         done = _run_child(code, json.dumps(request).encode(), settings.sql_timeout_s, remedy, while_waiting)
     return _answer(done, settings.sql_memory_mib)
 
@@ -160,11 +163,11 @@ def _refuse_unreadable(sql: str) -> None:
 
 
 def _run_child(
-    code: str, request: bytes, timeout_s: float, remedy: str, while_waiting: Callable[[], object]
+    code: str, request: bytes, timeout_s: float, remedy: Callable[[], str], while_waiting: Callable[[], object]
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the child to its end and return its output. However this ends, the child has ended too.
 
-    `remedy`: what to do if the time is up.
+    `remedy` says what to do if the time is up.
     """
     command = [sys.executable, "-I", "-S", "-c", code, *_import_folders()]
     with subprocess.Popen(
@@ -181,7 +184,7 @@ def _run_child(
         except BaseException as error:
             os.killpg(child.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
-                raise QueryError(f"stopped after {timeout_s:g} s: {remedy}") from None
+                raise QueryError(f"stopped after {timeout_s:g} s: {remedy()}") from None
             raise
     return subprocess.CompletedProcess(command, child.returncode, output, errors)
 

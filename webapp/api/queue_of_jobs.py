@@ -20,6 +20,7 @@ from starlette.responses import FileResponse, PlainTextResponse, StreamingRespon
 from jobs import order, queue
 from jobs.engine_logs import log_tail
 from jobs.engines.profiles import speculation_words
+from jobs.outcomes import with_invalid_runs
 from jobs.table import FINISHED, MAX_PRIORITY, Job, State
 from lab.errors import UnknownNameError
 from warehouse.app_db import curated
@@ -38,13 +39,16 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 
 
 class JobDocument(BaseModel):
-    """A job in the queue or after it. Its study is included on request."""
+    """A job in the queue or after it. Its study is included on request. `outcome` is the state, with the runs that were
+    lost: `done, 5 of 12 runs failed, 7 invalid`. `runs_invalid` is null before any run is published.
+    """
 
     job_id: str
     study_id: str
     name: str
     study: dict[str, Any] | None = None
     state: State
+    outcome: str
     priority: int
     submitted_at: datetime
     submitted_by: str | None
@@ -58,6 +62,7 @@ class JobDocument(BaseModel):
     hardware: str | None
     reuse_from_attempt: int
     progress: dict[str, Any] | None
+    runs_invalid: int | None
 
 
 class SetAsideDocument(BaseModel):
@@ -111,7 +116,7 @@ def list_jobs(
     page = queue.page(call.database, limit, before, hidden=hidden, tag=tag)
     aside = queue.set_aside(call.database) if before is None else []
     return JobPage(
-        jobs=[_document(job, with_study=studies) for job in page.jobs],
+        jobs=[_document(job, with_study=studies) for job in with_invalid_runs(call.settings, page.jobs)],
         older=page.older,
         set_aside=[SetAsideDocument.model_validate(vars(job), extra="ignore") for job in aside],
     )
@@ -120,7 +125,8 @@ def list_jobs(
 @router.get("/jobs/{job}")
 def show_job(call: AuthorisedCall, job: JobId) -> JobDocument:
     """Show one job with its study."""
-    return _document(_job(call, job), with_study=True)
+    (found,) = with_invalid_runs(call.settings, [_job(call, job)])
+    return _document(found, with_study=True)
 
 
 @router.get("/jobs/{job}/study")
@@ -235,7 +241,7 @@ def _job(call: Call, name: str) -> Job:
 
 
 def _document(job: Job, *, with_study: bool = False) -> JobDocument:
-    values = dict(vars(job))
+    values = dict(vars(job)) | {"outcome": job.outcome}
     values["progress"] = None if job.progress is None else json.loads(job.progress.model_dump_json())
     values["study"] = job.study.model_dump(mode="json") if with_study else None
     return JobDocument.model_validate(values)

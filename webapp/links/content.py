@@ -13,6 +13,7 @@ import pandas as pd
 from access.shared_links import Kind
 from lab.errors import UserError
 from lab.metrics.catalogue import METRICS
+from lab.validity.words import lost_words
 from warehouse.app_db import dashboards, pins
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
@@ -88,8 +89,17 @@ def _study(job_id: str, title: str) -> Content:
         *_sheets(lambda mode: results_figures.figures(parameters, mode), subject),
         *_sheets(lambda mode: _compared(parameters, mode), subject),
     )
-    lines = (*lines, *([subject] if subject else []))
+    lines = (*lines, *filter(None, (_lost(job_id), subject)))
     return Content(title, first, lines, sheets)
+
+
+def _lost(job_id: str) -> str:
+    """Return `1 of 24 runs failed, 1 invalid.`; empty if no run was lost."""
+    studies = published_data.studies_with_results()
+    counts = studies.loc[studies["job_id"] == job_id, ["runs_failed", "runs_completed", "runs_invalid"]]
+    failed, completed, invalid = map(int, counts.iloc[0]) if len(counts) else (0, 0, 0)
+    lost = lost_words(failed, invalid, failed + completed)
+    return lost and f"{lost}."
 
 
 def _compared(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import streamlit as st
 
-from jobs.table import Job
+from jobs.table import NONE_VALID, SOME_FAILED, SOME_INVALID, Job
 from webapp.shared import published_data
-from webapp.shared.text import count, literal
+from webapp.shared.text import literal
 
 #: A longer value is set in smaller type.
 _MAX_LARGE_LETTERS = 12
 Colour = Literal["gray", "blue", "green", "red", "orange"]
-#: In tables: a job that is done although some of its runs failed, or none failed and some are invalid.
-_SOME_FAILED, _SOME_INVALID = "some failed", "some invalid"
-#: State -> colour and icon, in tables and on badges.
+#: `Job.state_word` -> colour and icon, in tables and on badges.
 BADGES: dict[str, tuple[Colour, str]] = {
     "queued": ("gray", ":material/schedule:"),
     "running": ("blue", ":material/progress_activity:"),
     "done": ("green", ":material/check_circle:"),
-    _SOME_FAILED: ("orange", ":material/warning:"),
-    _SOME_INVALID: ("orange", ":material/gpp_bad:"),
+    SOME_FAILED: ("orange", ":material/warning:"),
+    SOME_INVALID: ("orange", ":material/gpp_bad:"),
+    NONE_VALID: ("red", ":material/gpp_bad:"),
     "failed": ("red", ":material/error:"),
     "cancelled": ("orange", ":material/cancel:"),
 }
@@ -51,23 +50,14 @@ def show_cards(cards: Sequence[Card]) -> None:
                 st.caption(literal(card.detail))
 
 
-def state_word(job: Job) -> str:
-    """Return the job's state as tables have it, a key of `BADGES`."""
-    if job.has_failed_runs:
-        return _SOME_FAILED
-    return _SOME_INVALID if _invalid_runs(job) else job.state
+def with_invalid_runs(job: Job) -> Job:
+    """Return the job with the number of its invalid runs as published."""
+    return replace(job, runs_invalid=published_data.invalid_runs(job.job_id))
 
 
 def show_badge(job: Job) -> None:
     """Show the state, with what was lost: `done, 5 of 12 runs failed, 7 invalid`."""
-    colour, icon = BADGES[state_word(job)]
-    invalid = _invalid_runs(job)
-    lost = (
-        "" if not invalid else f", {invalid} invalid" if job.has_failed_runs else f", {count(invalid, 'run')} invalid"
-    )
+    job = with_invalid_runs(job)
+    colour, icon = BADGES[job.state_word]
     stopping = job.cancel_requested and job.state == "running"
-    st.badge("stopping" if stopping else job.outcome + lost, icon=icon, color="orange" if stopping else colour)
-
-
-def _invalid_runs(job: Job) -> int:
-    return published_data.invalid_runs(job.job_id) if job.state == "done" else 0
+    st.badge("stopping" if stopping else job.outcome, icon=icon, color="orange" if stopping else colour)

@@ -244,12 +244,13 @@ request_texts = published_query()(queries.request_texts)
 whole_requests = with_warehouse(queries.whole_requests)
 
 
-def invalid_runs(job_id: str) -> int:
-    """Return how many runs of a study failed validity checks; 0 before any is published."""
+def invalid_runs(job_id: str) -> int | None:
+    """Return how many runs of a study are invalid; None before any is published."""
     if publication() is None:
-        return 0
+        return None
     studies = studies_with_results()
-    return int(studies.loc[studies["job_id"] == job_id, "runs_invalid"].sum())
+    counts = studies.loc[studies["job_id"] == job_id, "runs_invalid"]
+    return None if counts.empty else int(counts.iloc[0])
 
 
 def forecast(study: Study) -> Estimate:

@@ -17,6 +17,7 @@ import streamlit as st
 from jobs import queue
 from jobs.table import ACTIVE, Job, State
 from lab.errors import UserError
+from lab.validity.words import lost_words
 from warehouse.app_db.engine import DATABASE_ERRORS
 from webapp.shared import curating, published_data, url_params, url_widgets
 from webapp.shared.cards import show_badge
@@ -156,11 +157,8 @@ def _ended_without_valid(job: Job, runs: pd.Series | None) -> str | None:
         return f"failed: {job.error.splitlines()[0]}"
     if runs is None:
         return "failed without an error message" if job.state == "failed" else None
-    failed, invalid = int(runs["runs_failed"]), int(runs["runs_invalid"])
-    of = f" of {count(failed + int(runs['runs_completed']), 'run')}"
-    if not failed:
-        return f"has no valid run: {invalid}{of} invalid"
-    return f"has no valid run: {failed}{of} failed{f', {invalid} invalid' if invalid else ''}"
+    failed, completed, invalid = (int(runs[name]) for name in ("runs_failed", "runs_completed", "runs_invalid"))
+    return f"has no valid run: {lost_words(failed, invalid, failed + completed)}"
 
 
 def _chosen(options: Sequence[str], studies: pd.DataFrame, default: str | None) -> str | None:
@@ -369,11 +367,13 @@ def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Che
             f":material/upload_file: Imported from files of {literal(', '.join(tools))}: unknown values are empty, "
             "and checks that need them were skipped."
         )
-    completed = runs["is_counted"] & (runs["status"] == "completed")
-    if invalid := int((completed & (runs["is_valid"] == False)).sum()):  # noqa: E712 - null is unknown, and stays in
+    counted = runs[runs["is_counted"]]
+    completed = counted["status"] == "completed"
+    if invalid := int((completed & (counted["is_valid"] == False)).sum()):  # noqa: E712 - null is unknown, and stays in
+        lost = lost_words(int((~completed).sum()), invalid)
         st.warning(
-            f"{count(invalid, 'run')} of {completed.sum()} failed validity checks; charts and comparisons exclude "
-            f"{'it' if invalid == 1 else 'them'}. {checks[0].upper()}{checks[1:]} shows why.",
+            f"Of {count(len(counted), 'run')}: {lost}. Charts and comparisons exclude "
+            f"{'it' if lost == '1 invalid' else 'them'}; {checks} shows why.",
             icon=":material/gpp_bad:",
         )
     if set(runs["target"]) == {REFERENCE_TARGET}:
@@ -392,11 +392,10 @@ def show_nothing_to_compare(runs: pd.DataFrame, needed: str) -> None:
     is_valid = (counted["status"] == "completed") & (counted["is_valid"] != False)  # noqa: E712 - null counts as valid
     if len(counted) and not is_valid.any():
         failed = int((counted["status"] == "failed").sum())
-        also = f"; {failed} failed" if failed else ""
-        st.info(f"Nothing to compare: none of {count(len(counted), 'run')} is valid{also}.")
+        st.info(f"Nothing to compare: {lost_words(failed, len(counted) - failed, len(counted))}.")
         return
-    lost = [arm for arm in counted["arm"].unique() if arm not in set(counted.loc[is_valid, "arm"])]
-    without = f". No valid run: {', '.join(map(literal, lost))}" if lost else ""
+    missing = [arm for arm in counted["arm"].unique() if arm not in set(counted.loc[is_valid, "arm"])]
+    without = f". No valid run: {', '.join(map(literal, missing))}" if missing else ""
     unmarked = (runs["origin"] == "imported").all() and not runs["is_baseline"].fillna(value=False).any()
     how = (
         ". No imported run is marked as the baseline: on External results, remove these runs and import the baseline's "

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from lab.validity.words import lost_words
+
 #: Characters that are markup in Markdown, Streamlit's directives, LaTeX or HTML. Each may be escaped by a backslash.
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 #: Texts that Streamlit turns into arrows, dashes and links even after escaping, unless a word joiner (U+2060) is
@@ -62,11 +64,11 @@ class RunCounts:
     @property
     def words(self) -> str:
         """The counts in words: `12`, or `10 of 12, 2 failed, 1 invalid`."""
-        of = f" of {self.completed + self.failed}, {self.failed} failed" if self.failed else ""
-        return f"{self.completed}{of}{f', {self.invalid} invalid' if self.invalid else ''}"
+        of = f" of {self.completed + self.failed}" if self.failed else ""
+        lost = lost_words(self.failed, self.invalid)
+        return f"{self.completed}{of}{f', {lost}' if lost else ''}"
 
     @property
     def lost(self) -> str:
         """The lost runs in words: `2 failed, 1 invalid`, or `none failed`."""
-        failed = f"{self.failed} failed" if self.failed else "none failed"
-        return f"{failed}, {self.invalid} invalid" if self.invalid else failed
+        return lost_words(self.failed, self.invalid) or "none failed"

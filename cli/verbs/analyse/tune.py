@@ -84,7 +84,7 @@ def _measured(here: Lab, study: Study) -> Job:
     job_id = here.submit(study)
     ended = follow.follow(here, job_id, on_stderr=True)
     if ended.state != "done":
-        raise UserError(f"job {job_id} {ended.state}: {ended.error or 'see its log'}")
+        raise UserError(f"job {job_id} {ended.outcome}: {ended.error or 'see its log'}")
     follow.all_there(here, ended)
     return ended
 

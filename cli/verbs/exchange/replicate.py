@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.arguments import AsJson, AsReference, Wait
-from cli.follow import all_there, follow, results_url
+from cli.follow import follow_to_results, results_url
 from cli.lab import Lab, the_lab
 from cli.output import print_json, print_table, print_text
 from jobs.presets import load_preset
@@ -51,9 +51,7 @@ def replicate(
             more = (f" --study {study}" if study else "") + (" --reference" if reference else "")
             _show_queued(results_url(here.public_url, job_id), f"{source}{more}", job_id, as_json=as_json)
             return
-        ended = follow(here, job_id)
-        if ended.state != "done" or not all_there(here, ended):
-            raise SystemExit(1)
+        follow_to_results(here, job_id)
         here = the_lab()  # with the runs published since
     _show(here.warehouse_file, source, name, job_id, as_json=as_json)
 

@@ -71,7 +71,7 @@ def _show(jobs: Sequence[Job], set_aside: Sequence[SetAside], waiting: Mapping[s
         print_text("No jobs yet. Begin with `drafthouse submit demo`.")
         return
     reasons = dict(waiting) | {job.job_id: job.reason for job in set_aside}
-    rows = [(job.job_id, job.name, job.state, runs_ended(job), time_left(job)) for job in jobs]
+    rows = [(job.job_id, job.name, job.state_word, runs_ended(job), time_left(job)) for job in jobs]
     entries = [(row, _sentences(job, reasons.pop(job.job_id, ""))) for row, job in zip(rows, jobs, strict=True)]
     entries += [((job.job_id, job.name, job.state, "", ""), [job.reason]) for job in set_aside if job.job_id in reasons]
     print_entries(("job", "study", "state", "runs", "time left"), entries)
@@ -87,6 +87,7 @@ def _as_dict(job: Job) -> dict[str, Any]:
     row = asdict(job)
     for of_the_queue in ("needs", "lease", "clock_behind_s", "host", "over_hosts"):  # the API has none of these either
         del row[of_the_queue]
+    row["outcome"] = job.outcome
     row["study"] = job.study.model_dump(mode="json")
     row["progress"] = None if job.progress is None else job.progress.model_dump(mode="json")
     return row

@@ -38,12 +38,9 @@ def submit(
     else:
         print_text(f"{job_id} is queued; results: {follow.results_url(here.public_url, job_id)}")
     if wait:
-        ended = follow.follow(here, job_id, on_stderr=as_json)
-        if ended.state != "done" or ended.error is not None:
-            print_error(f"{job_id} {ended.outcome}{f': {ended.error}' if ended.error else ''}")
-            raise SystemExit(1)
-        if not follow.all_there(here, ended):
-            print_error(f"{job_id} is done, but not all of its runs are in the warehouse: `drafthouse doctor` says why")
+        ended = follow.follow_to_results(here, job_id, on_stderr=as_json)
+        if ended.error is not None:
+            print_error(follow.how_it_ended(ended))
             raise SystemExit(1)
         if not as_json:
-            print_text(f"{job_id} is done: {runs_ended(ended)} runs")
+            print_text(f"{job_id} is {ended.outcome}" if ended.lost else f"{job_id} is done: {runs_ended(ended)} runs")

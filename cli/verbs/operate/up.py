@@ -85,12 +85,13 @@ def _run_demo(settings: Settings, on_tick: Callable[[], None]) -> bool:
     job_id = here.submit(demo_study())
     print_text(f"Results as they come: {results_url(settings.public_url, job_id)}")
     ended = follow(here, job_id, on_tick)
-    published = all_there(here, ended)
+    published = ended.error is None and all_there(here, ended)
     if published:
+        outcome = here.job(job_id).outcome
         print_text("\n".join(_answer(here, job_id)))
-        print_text(f"Done. Results: {results_url(settings.public_url, job_id)}")
+        print_text(f"{outcome[0].upper()}{outcome[1:]}. Results: {results_url(settings.public_url, job_id)}")
     else:
-        print_text(f"The study did not finish ({ended.state}): {ended.error or 'some runs failed'}")
+        print_text(f"The study did not finish ({ended.outcome}): {ended.error or 'some runs are not published'}")
         print_text(f"See `drafthouse logs {job_id}` and {settings.public_url}/jobs")
     return published
 

@@ -31,6 +31,10 @@ def report_text(provenance: Provenance = FROM, arm: str = "draft", picture: str 
             "09:05 UTC · on AMD EPYC · vllm 0.32.0 · 36 valid runs on 1 engine start ·",
         ),
         (replace(FROM, launches=0, runs=1), " · 1 valid run · "),
+        (
+            replace(FROM, lost="1 failed, 2 invalid"),
+            " · 36 valid runs on 6 engine starts · besides 1 failed, 2 invalid ·",
+        ),
         (replace(FROM, repeats=(1,)), " · 1 repeat a cell · "),
         (replace(FROM, repeats=(2, 3, 5)), " · 2 to 5 repeats a cell · "),
         (replace(FROM, jobs=("a", "b")), " · jobs a, b · "),

@@ -11,7 +11,7 @@ import re
 import time
 import urllib.parse
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from playwright.sync_api import Locator, Page
@@ -28,6 +28,8 @@ HOSTILE = "<script>document.title='owned'</script> $x$ :smile: *b* [a](http://b)
 TRIES_MS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
 #: A page that stands still at two looks so far apart has heard of the last click.
 _BETWEEN_LOOKS_MS = 100
+#: A table's rows, and the middle of the boxes at their left.
+_ROW_PX, _BOX_PX = 31, 16
 Read = TypeVar("Read")
 
 
@@ -89,14 +91,20 @@ def choose(page: Page, label: str, option: str) -> None:
     pytest.fail(f"{label} never offered {option}")
 
 
-def click_until(target: Locator, shown: Locator) -> None:
-    """For a chart's point: a chart that is drawn anew while it is clicked does not hear of it."""
+def click_box(table: Locator, row: int, shown: Locator) -> None:
+    """Tick a row, counted from 0 as the table is sorted. The table is a picture, so only the place is known."""
+    place = {"x": _BOX_PX, "y": (row + 1.5) * _ROW_PX}
+    click_until(table.get_by_test_id("stDataFrame"), shown, position=place)
+
+
+def click_until(target: Locator, shown: Locator, **how: Any) -> None:
+    """For a chart's point or a table's box: one that is drawn anew while it is clicked does not hear of it."""
     for try_ms in TRIES_MS:
         settled(target.page)
         if shown.is_visible():  # a click that was slow to be answered; another would take it back
             return
         with contextlib.suppress(NotInTimeError, AssertionError):
-            target.click(timeout=try_ms)
+            target.click(timeout=try_ms, **how)
             settled(target.page)
             shown.wait_for(timeout=try_ms)
             return

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import re
+import urllib.parse
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
-from tests.webapp.browser.clicks import becomes, choose, click_until, has_parameters, heading, open_listed, parameters
+from tests.lab.studies import study
+from tests.webapp.browser.clicks import (
+    becomes,
+    choose,
+    click_box,
+    click_until,
+    has_parameters,
+    heading,
+    open_listed,
+    parameters,
+)
 from tests.webapp.browser.conftest import Server
 from tests.webapp.measured import measure_study
 from tests.webapp.three_arms import three_arms
@@ -33,6 +44,8 @@ def test_a_slice_is_chosen_and_shared_and_a_point_opens_its_run(server: Server, 
     page.get_by_text(re.compile("^4 of .* Filtered by arm, category")).wait_for()
     page.wait_for_url(re.compile("arms=draft&categories=code&categories=repeat"))
     assert parameters(page)["job"] == f"explored · {job_id}"
+    widths = "all => all.map(one => one.scrollWidth <= one.clientWidth)"
+    assert all(page.get_by_test_id("stMultiSelectTagsContainer").evaluate_all(widths))  # no choice is cut
 
     other.goto(page.url)
     heading(other, "Explore")
@@ -76,3 +89,18 @@ def test_a_link_clicked_before_the_url_has_changed_opens_its_own_view(server: Se
     page.get_by_text(re.compile("^no draft, ")).wait_for()
     becomes(page, lambda: sorted(parameters(page)), ["job"])
     assert "/run?" in page.url
+
+
+def test_runs_are_chosen_by_the_boxes_of_their_rows(server: Server, page: Page) -> None:
+    one = {"arms": [{"name": "an arm"}], "loads": [{"max_concurrency": 1, "num_prompts": 8}], "repeats": 1}
+    jobs = [measure_study(server.settings, study(name=f"box {n}", **one)) for n in (1, 2)]
+    labels = [("study", f"box {n} · {job_id}") for n, job_id in enumerate(jobs, 1)]
+    page.goto(f"{server.url}/explore?{urllib.parse.urlencode(labels)}")
+    page.get_by_text("Choose runs by the boxes").wait_for()
+    rows = page.locator("[class*=st-key-boxes-]")
+    for row, shown in ((0, "Compare the arms of this study"), (1, "Compare the 2 chosen runs")):
+        click_box(rows, row, page.get_by_role("button", name=shown))
+    page.get_by_role("button", name="Compare the 2 chosen runs").click()
+    heading(page, "Compare")
+    page.wait_for_url(re.compile("compare"))
+    assert sum(key == "runs" for key, _ in urllib.parse.parse_qsl(urllib.parse.urlsplit(page.url).query)) == 2

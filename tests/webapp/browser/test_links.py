@@ -87,7 +87,7 @@ def test_a_pattern_and_a_preset_are_chosen_with_the_mouse(server: Server, page: 
     settled(page)
     page.get_by_role("button", name="Add a pattern").click()
     page.get_by_text("burstiness_low: 2 requests/s").click()
-    page.locator("input[value=burstiness_low]").wait_for()
+    page.get_by_text("burstiness_low · 2 requests/s, burstiness 4").wait_for()
     choose(page, "Start from", "engines: Which engine serves this model fastest, before any draft model?")
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("engines")
     page.wait_for_url(re.compile(r"\?preset=engines$"))

@@ -14,7 +14,7 @@ from host.settings import Settings
 from jobs import queue
 from jobs.engines.capabilities import Capabilities
 from jobs.fleet.worker_registry import AWAY_AFTER_S, WorkerInfo
-from jobs.table import Job
+from jobs.table import Job, State
 from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.runs import write_run
@@ -80,14 +80,13 @@ def test_progress_counts_finished_runs_and_part_of_the_current_one() -> None:
     assert sections.progress_sentence(half) == "measuring: draft, reference/code/16, c4-n8, repeat 1: 4 of 8 requests"
 
 
-def test_the_figures_of_a_running_job_have_units_and_name_failed_runs() -> None:
-    assert sections.progress_figures(progress(runs_failed=2)) == [
+def test_the_figures_of_a_running_job_have_units_and_name_lost_runs() -> None:
+    assert sections.progress_figures(progress(), "2 failed, 1 invalid") == [
         ("Output throughput", "112 tok/s", "current run"),
         ("TTFT", "41.7 ms", "current run"),
-        ("Runs", "1 of 4", "2 runs failed"),
+        ("Runs", "1 of 4", "2 failed, 1 invalid"),
         ("Time left, estimated", "3 min 20 s", ""),
     ]
-    assert sections.progress_figures(progress())[2] == ("Runs", "1 of 4", "none failed")
 
 
 @pytest.mark.parametrize(
@@ -291,10 +290,31 @@ def test_a_done_job_says_how_many_of_its_runs_failed(open_page: OpenPage, settin
     assert app.dataframe[0].value["state"].tolist() == [["some failed"]]
 
 
+@pytest.mark.parametrize(
+    ("state", "runs", "word", "outcome"),
+    [
+        ("done", (12, 0, None), "done", "done"),
+        ("done", (12, 5, 0), "some failed", "done, 5 of 12 runs failed"),
+        ("done", (12, 0, 1), "some invalid", "done, 1 of 12 runs invalid"),
+        ("done", (12, 5, 7), "none valid", "done, 5 of 12 runs failed, 7 invalid"),
+        ("done", (1, 0, 1), "none valid", "done, 1 of 1 run invalid"),
+        ("cancelled", (3, 1, 2), "cancelled", "cancelled, 1 of 3 runs failed, 2 invalid"),
+        ("failed", (0, 0, None), "failed", "failed"),
+        ("running", (3, 1, 2), "running", "running"),
+    ],
+)
+def test_the_state_of_a_job_names_what_was_lost(
+    state: State, runs: tuple[int, int, int | None], word: str, outcome: str
+) -> None:
+    ended, failed, invalid = runs
+    found = job(state=state, progress=progress(runs_done=ended, runs_failed=failed), runs_invalid=invalid)
+    assert (found.state_word, found.outcome) == (word, outcome)
+
+
 def test_a_done_job_says_how_many_of_its_runs_are_invalid(open_page: OpenPage, read_study: ReadStudy) -> None:
     job_id = read_study(study(), miscounted="draft")
     app = open_page("jobs", job=job_id)
-    assert "done, 2 runs invalid" in words(app)
+    assert "done, 2 invalid" in words(app)
     assert app.dataframe[0].value["state"].tolist() == [["some invalid"]]
     assert [["some invalid"]] in [table.value["state"].tolist() for table in open_page("home").dataframe[:1]]
     for page in ("results", "compare"):

@@ -6,6 +6,7 @@ import itertools
 import signal
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.workers.homes import Home, celery_worker, until
 from workers.worker import ENDS, Ends, Worker
 
 LOADS = [{"max_concurrency": 1, "num_prompts": 4}]
-TWO_ARMS = [{"name": "plain", "baseline": True}, {"name": "other"}]
+TWO_ARMS: list[dict[str, Any]] = [{"name": "plain", "baseline": True}, {"name": "other"}]
 SLOW = {"token_s": 0.02}
 
 

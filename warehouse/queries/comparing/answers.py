@@ -13,9 +13,11 @@ from lab.advice.answer import Answer, JudgedPair, OverAll, answer
 from lab.advice.metric_lines import METRICS
 from lab.advice.report import Provenance
 from lab.errors import QueryError
+from lab.validity.words import lost_words
 from warehouse.queries.comparing.comparisons import StudyComparison, compare_study, controls
 from warehouse.queries.comparing.ratio_tables import arm_means
 from warehouse.queries.comparing.tunings import answered
+from warehouse.queries.results import lost_runs
 from warehouse.queries.rows import dicts
 
 _PROVENANCE = """
@@ -82,7 +84,14 @@ def provenance(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> P
     (row,) = dicts(con, _PROVENANCE, [list(comparison.jobs)])
     repeats = {pair.comparison.repeats for pair in comparison.pairs}
     lists = {name: tuple(row[name] or ()) for name in ("hardware", "engines")}
-    return Provenance(jobs=comparison.jobs, repeats=tuple(sorted(repeats)), standing=comparison.standing, **row | lists)
+    failed, invalid = map(sum, zip((0, 0), *lost_runs(con, comparison.jobs).values(), strict=True))
+    return Provenance(
+        jobs=comparison.jobs,
+        repeats=tuple(sorted(repeats)),
+        lost=lost_words(failed, invalid),
+        standing=comparison.standing,
+        **row | lists,
+    )
 
 
 @dataclass(frozen=True)

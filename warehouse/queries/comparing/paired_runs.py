@@ -21,6 +21,7 @@ from lab.comparison.influence import follows
 from lab.comparison.samples import Array, Requests, RunSample
 from lab.errors import QueryError, UnknownStudyError
 from lab.metrics.catalogue import METRICS
+from lab.validity.words import lost_words
 from warehouse.queries.results import COMPARABLE, COMPARED
 from warehouse.queries.rows import Row, dicts, parallel, records_of
 from warehouse.schema import request_columns
@@ -94,8 +95,8 @@ def newer_without_results(con: duckdb.DuckDBPyConnection, study: str) -> str | N
     chosen = _with_results(jobs)
     if chosen is None or chosen == jobs[0]:
         return None
-    why = f"{jobs[0].failed} of its {jobs[0].runs} runs failed" if jobs[0].failed else "all its runs are invalid"
-    newer = f"a newer job of {study!r}, {jobs[0].job_id}, has no valid run ({why})"
+    lost = lost_words(jobs[0].failed, jobs[0].runs - jobs[0].failed, jobs[0].runs)
+    newer = f"a newer job of {study!r}, {jobs[0].job_id}, has no valid run ({lost})"
     return f"{newer}; these are the results of {chosen.job_id}"
 
 

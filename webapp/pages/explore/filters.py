@@ -23,7 +23,7 @@ from webapp.pages.explore.selection import (
 )
 from webapp.shared import published_data, url_params, url_widgets
 
-_COLUMNS, _LEAST_WIDTH = 5, 150
+_COLUMNS, _LEAST_WIDTH = 4, 150
 #: Of what draws: the mark, the metric, whose names are long, and the rest.
 _WIDTHS = (1, 1.7, 1.2, 1.2, 1.2)
 _OPEN = "explore-open"

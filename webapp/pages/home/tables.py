@@ -12,7 +12,7 @@ from jobs.host_report import Finding
 from jobs.table import Job
 from warehouse.queries.comparing.answers import Headline, headlines
 from webapp.shared import published_data
-from webapp.shared.cards import BADGES, state_word
+from webapp.shared.cards import BADGES, with_invalid_runs
 from webapp.shared.tables import MINUTE, Column, columns
 from webapp.shared.text import RunCounts, duration, literal, moment
 
@@ -65,7 +65,7 @@ def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:
 def _of_queue(job: Job, results: Mapping[Hashable, Any] | None) -> dict[str, object]:
     took = (job.finished_at - job.started_at).total_seconds() if job.finished_at and job.started_at else None
     return {
-        "state": [state_word(job)],
+        "state": [with_invalid_runs(job).state_word],
         "study": job.name,
         "target": job.study.target,
         "runs": _runs_words(results),

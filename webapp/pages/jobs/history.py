@@ -11,11 +11,11 @@ import streamlit as st
 from jobs import listing
 from jobs.listing import Wanted
 from jobs.queue import Page
-from jobs.table import Job, Progress, State
+from jobs.table import Job, State
 from lab.errors import UserError
 from webapp.pages.jobs.sections import runs_of
 from webapp.shared import curating, url_params, url_widgets
-from webapp.shared.cards import BADGES, state_word
+from webapp.shared.cards import BADGES, with_invalid_runs
 from webapp.shared.tables import MINUTE, Column, columns
 from webapp.shared.text import duration, literal
 
@@ -112,25 +112,25 @@ def _turn_to(before: str | None) -> None:
 def table(jobs: Sequence[Job]) -> pd.DataFrame:
     rows = [
         {
-            "state": [state_word(job)],
+            "state": [job.state_word],
             "name": job.name,
             "submitted": job.submitted_at,
             "duration": "–"
             if job.started_at is None or job.finished_at is None
             else duration((job.finished_at - job.started_at).total_seconds()),
-            "runs": _runs_done(job.progress),
+            "runs": _runs_done(job),
             "job_id": job.job_id,
             "error": job.error.splitlines()[0] if job.error else None,
         }
-        for job in jobs
+        for job in map(with_invalid_runs, jobs)
     ]
     return pd.DataFrame(rows)
 
 
-def _runs_done(progress: Progress | None) -> str:
-    if progress is None:
+def _runs_done(job: Job) -> str:
+    if job.progress is None:
         return "–"
-    return runs_of(progress) + (f", {progress.runs_failed} failed" if progress.runs_failed else "")
+    return runs_of(job.progress) + (f", {job.lost}" if job.lost else "")
 
 
 def _open_selected(jobs: Sequence[Job]) -> None:

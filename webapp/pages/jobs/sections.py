@@ -20,7 +20,7 @@ from lab.metrics.number_format import number
 from lab.roles import Change
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, study_picker
-from webapp.shared.cards import show_badge
+from webapp.shared.cards import show_badge, with_invalid_runs
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import page_file
@@ -128,9 +128,10 @@ def _show_running(job: Job) -> None:
         if progress is None:
             st.progress(0.0, text="claimed by a worker; the engine is about to start")
             return
+        lost = with_invalid_runs(job).lost or "none failed"
         st.progress(share_done(progress), text=literal(progress_sentence(progress)))
         with st.grid(4, gap="small"):
-            for label, value, detail in progress_figures(progress):
+            for label, value, detail in progress_figures(progress, lost):
                 with st.container(gap="xxsmall"):
                     st.caption(label)
                     st.markdown(f"**{literal(value)}** :gray[{literal(detail)}]")
@@ -178,12 +179,11 @@ def runs_of(progress: Progress) -> str:
     return f"{progress.runs_done} of {most}{progress.runs_total}"
 
 
-def progress_figures(progress: Progress) -> list[tuple[str, str, str]]:
-    """Return label, value and detail of each figure of a running job."""
-    failed = f"{count(progress.runs_failed, 'run')} failed" if progress.runs_failed else "none failed"
+def progress_figures(progress: Progress, lost: str) -> list[tuple[str, str, str]]:
+    """Return label, value and detail of each figure of a running job. `lost`: its lost runs in words."""
     return [
         (BY_NAME["output_tok_per_s"].label, f"{number(progress.output_tok_per_s)} tok/s", "current run"),
         ("TTFT", f"{number(progress.ttft_ms)} ms", "current run"),
-        ("Runs", runs_of(progress), failed),
+        ("Runs", runs_of(progress), lost),
         ("Time left, estimated", duration(progress.remaining_s), ""),
     ]

@@ -14,6 +14,7 @@ from lab.errors import QueryError, UserError
 from lab.metrics.number_format import number
 from lab.roles import Change
 from warehouse.app_db import saved_views
+from warehouse.sandbox.measuring import measured_now
 from warehouse.sandbox.runner import parameters_of
 from webapp.charts import custom
 from webapp.charts.custom import ChartSpec
@@ -219,7 +220,12 @@ def show_answer() -> None:
         st.info("The query was stopped. Run starts it again.", icon=":material/stop_circle:")
         return
     stop = st.empty()
-    stop.button("Stop", icon=":material/stop:", key="sql-stop", on_click=_stop, args=(query.sql,))
+    with stop.container(horizontal=True, vertical_alignment="center"):
+        st.button("Stop", icon=":material/stop:", key="sql-stop", on_click=_stop, args=(query.sql,))
+        if why := measured_now(published_data.settings()):
+            st.caption(
+                f":material/hourglass_top: {literal(why[:1].upper() + why[1:])}: the answer may take until then."
+            )
     try:
         if (rows := data.audit_answer(query.sql, visitor.actor())) is not None:
             st.caption("The audit table is shown to administrators only, and its answers cannot be pinned.")

@@ -192,7 +192,9 @@ def _row(fields: Fields) -> dict[str, Any]:
                     _show_options(fields, row["engine"], row[_METHOD])
                 for path in texts:
                     fields.draw(path, height=_AREA_HEIGHT)
-                _show_copy_button(fields, {**row, **fields.values(*texts), "name": f"{row['name']} copy"})
+                with row_container():
+                    _show_copy_button(fields, {**row, **fields.values(*texts), "name": f"{row['name']} copy"})
+                    fields.show_remove_detail("arm")
         row |= fields.values(*texts)
         fields.show_remove_button("arm")
     if form_options.is_endpoint(row["engine"]) or fields.initial.get("server.base_url"):

@@ -116,6 +116,11 @@ def dataset_labels() -> dict[str, str]:
     return {state.name: f"{state.name} ({note})" if (note := _NOTES[state.state]) else state.name for state in states}
 
 
+def is_generated(dataset: str) -> bool:
+    """Return whether the dataset's prompts are generated, with the length that a workload sets."""
+    return any(state.name == dataset and state.state == "built in" and state.stock is None for state in datasets())
+
+
 def categories(dataset: str) -> list[str]:
     return next((list(state.stock.categories) for state in datasets() if state.name == dataset and state.stock), [])
 

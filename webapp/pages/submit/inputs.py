@@ -298,7 +298,13 @@ class Fields:
         return popover.container(width=_DETAILS_WIDTH) if popover.open else None
 
     def show_remove_button(self, noun: str) -> None:
+        """Draw the cross at the end of a row. It is no stop of Tab (`server/field_help`)."""
         self.show_cross(f"Remove this {noun}", "remove", _remove, (self.table, self.number))
+
+    def show_remove_detail(self, noun: str) -> None:
+        """Draw the same among the row's details, for the keyboard."""
+        key, args = self.key("drop"), (self.table, self.number)
+        st.button(f"Remove this {noun}", icon=":material/close:", key=key, on_click=_remove, args=args)
 
     def show_cross(self, label: str, name: str, on_click: Callable[..., None], args: tuple[Any, ...]) -> None:
         """Draw a small button that removes something."""

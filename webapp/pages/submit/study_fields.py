@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from lab.metrics.number_format import percentage
 from lab.quality.scores import SCORES
 from lab.study import Load, Study, Workload
 from lab.study.load import PATTERN_NAMES, PATTERNS, SWEEP, SWEEP_CONCURRENCIES, expand_pattern
@@ -55,9 +56,11 @@ _FIRST_THINK_S = 2.0
 #: In pixels, the widest label with its question mark.
 _LOAD_WIDTH = 106
 _LOAD_COLUMNS: Mapping[str, Width] = {
-    "label": "stretch",
-    **dict.fromkeys(("max_concurrency", "num_prompts", "request_rate_rps", "burstiness"), _LOAD_WIDTH),
+    "max_concurrency": _LOAD_WIDTH,
+    "num_prompts": _LOAD_WIDTH,
+    "arrivals": "stretch",  # which is summed up here, and changed among the details
 }
+_LOAD_DETAILS = ("label", "request_rate_rps", "burstiness", "arrivals", "duration_s", "stop_on_error_share", "find")
 _SEARCH = ("slo_share", "find_from", "find_to")
 
 
@@ -137,7 +140,7 @@ def _show_thinking(fields: Fields) -> None:
 def edit_workloads(problems: Sequence[ShownProblem]) -> tuple[Row, ...]:
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Workloads** :gray[– the prompts]")
-        inputs.show_skip("workloads", "Skip the workloads", to="loads")
+        inputs.show_skip("workloads", "Skip workloads and loads", to="submit")
         rows = tuple(inputs.edit_rows("workloads", _WORKLOAD_COLUMNS, _workload, problems).values())
         new = {**(rows[-1] if rows else row_of(Workload, Workload())), "category": None}
         inputs.show_add_button("workloads", "Add a workload", new)
@@ -159,7 +162,10 @@ def _workload(fields: Fields) -> dict[str, Any]:
         row["category"] = fields.draw("category", offered=dict(zip(categories, categories, strict=True)), in_row=True)
         fixed = RANDOM_LENGTHS.get(str(row["dataset"]), (None, None))
         for path, length in zip(("input_tokens", "output_tokens"), fixed, strict=True):
-            if length is None:
+            if path == "input_tokens" and not _sets_input_tokens(fields, str(row["dataset"])):
+                fields.show_disabled(path, _LENGTH_WIDTH, "dataset's own")
+                row[path] = None
+            elif length is None:
                 row[path] = fields.draw(path, in_row=True, width=_LENGTH_WIDTH)
             else:
                 fields.show_disabled(path, _LENGTH_WIDTH, f"{length}")
@@ -167,11 +173,17 @@ def _workload(fields: Fields) -> dict[str, Any]:
         if details := fields.details("Sessions, scores, output lengths and shared prefixes"):
             with details:
                 _show_workload_details(fields)
+                fields.show_remove_detail("workload")
         fields.show_remove_button("workload")
     row = fields.values(*row_of(Workload, None)) | row
     if summary := workload_summary(row):
         st.caption(literal(summary))
     return row
+
+
+def _sets_input_tokens(fields: Fields, dataset: str) -> bool:
+    """Return whether the length of prompts can be set: where they are generated, and where it is set already."""
+    return form_options.is_generated(dataset) or fields.value("input_tokens") is not None
 
 
 def _drop_lacking_category(fields: Fields) -> None:
@@ -214,7 +226,6 @@ def workload_summary(row: Row) -> str:
 def edit_loads(problems: Sequence[ShownProblem]) -> tuple[Row, ...]:
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Loads** :gray[– the access patterns]")
-        inputs.show_skip("loads", "Skip the loads", to="submit")
         rows = tuple(inputs.edit_rows("loads", _LOAD_COLUMNS, _load, problems).values())
         with st.container(horizontal=True, gap="small"):
             inputs.show_add_button("loads", "Add a load", _next_load(rows))
@@ -262,17 +273,24 @@ def pattern_label(pattern: str) -> str:
 
 def _load(fields: Fields) -> dict[str, Any]:
     with row_container():
-        row = {path: fields.draw(path, in_row=True, width=width) for path, width in _LOAD_COLUMNS.items()}
-        if details := fields.details("When requests are sent, what ends the load, and whether it searches"):
+        row = {path: fields.draw(path, in_row=True, width=_LOAD_WIDTH) for path in ("max_concurrency", "num_prompts")}
+        summary = st.container()
+        if details := fields.details("Name, rate, when requests are sent, what ends the load, and whether it searches"):
             with details:
                 _show_load_details(fields)
+                fields.show_remove_detail("load")
         fields.show_remove_button("load")
-    row |= fields.values("arrivals", "duration_s", "stop_on_error_share", "find")
+    row |= fields.values(*_LOAD_DETAILS)
     row |= fields.values(*_SEARCH) if row["find"] else {}
-    return row | (fields.values("ramp_to_rps") if row["arrivals"] == "ramp" else {})
+    row |= fields.values("ramp_to_rps") if row["arrivals"] == "ramp" else {}
+    summary.caption(literal(load_summary(row)))
+    return row
 
 
 def _show_load_details(fields: Fields) -> None:
+    fields.draw("label")
+    fields.draw("request_rate_rps")
+    fields.draw("burstiness")
     if fields.draw("arrivals") == "ramp":
         fields.draw("ramp_to_rps")
     fields.draw("duration_s")
@@ -280,3 +298,23 @@ def _show_load_details(fields: Fields) -> None:
     if fields.draw("find"):
         for path in _SEARCH:
             fields.draw(path)
+
+
+def load_summary(row: Row) -> str:
+    """Summarise the row's details: `bursts · 2 requests/s, burstiness 4 · ends after 60 s`."""
+    rate, ends_s, failed = (row.get(name) for name in ("request_rate_rps", "duration_s", "stop_on_error_share"))
+    sent = "" if row.get("find") == "rate" else "each when another has ended"
+    sent = sent if rate is None else f"{rate:g} requests/s"
+    if row.get("arrivals") == "trace":
+        sent = "as recorded in the dataset"
+    elif row.get("arrivals") == "ramp" and rate is not None and (to := row.get("ramp_to_rps")):
+        sent = f"{rate:g} to {to:g} requests/s"
+    elif row.get("arrivals") == "constant":
+        sent += ", at a constant rate"
+    if (burstiness := row.get("burstiness")) not in (None, 1.0):
+        sent += f", burstiness {burstiness:g}"
+    parts = [row.get("label"), sent]
+    parts += [f"searches for the greatest {row['find']} within the SLO"] if row.get("find") else []
+    parts += [f"ends after {ends_s:g} s"] if ends_s else []
+    parts += [f"stops if over {percentage(failed)} fail"] if failed else []
+    return " · ".join(filter(None, parts))

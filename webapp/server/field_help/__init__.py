@@ -1,4 +1,5 @@
-"""Names each help button after its field, by a script of our own, and takes it out of the order of Tab.
+"""Names each help button after its field, by a script of our own, and takes it, and the crosses of rows, out of the
+order of Tab.
 
 Streamlit calls the button beside a text only "Help", and each is one more press of Tab. F1 in a field shows its help.
 """

@@ -1,8 +1,11 @@
 // Help buttons are named after their fields and are no stops of Tab: F1 in a field leads to its help, Escape back.
+// Nor are the crosses of rows: who has no mouse removes a row among its details.
 const HELP = "[data-testid=stTooltipHoverTarget] > button[aria-label^=Help]";
+const CROSS = "[class*=st-key-submit-]:is([class*='-remove '], [class$='-remove']) button";
 const ELEMENT = "[data-testid=stElementContainer]";
 
 function tend() {
+  for (const button of document.querySelectorAll(CROSS)) button.tabIndex = -1;
   for (const button of document.querySelectorAll(HELP)) {
     button.tabIndex = -1;
     const text = button.ariaLabel === "Help" && button.closest(ELEMENT)?.innerText.trim();

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from cli.follow import all_there, follow
+from cli.follow import all_there, follow, follow_to_results
 from cli.here import Here
 from host.settings import Settings
 from jobs import queue
@@ -73,8 +73,7 @@ def test_a_name_means_the_newest_job_with_results(tmp_path: Path) -> None:
     assert by_name.stdout == by_id.stdout
     assert json.loads(by_name.stdout)
     assert by_name.stderr == (
-        f"note: a newer job of 'ours', {bad}, has no valid run (8 of its 8 runs failed); "
-        f"these are the results of {good}\n"
+        f"note: a newer job of 'ours', {bad}, has no valid run (8 of 8 runs failed); these are the results of {good}\n"
     )
     assert by_id.stderr == ""
 
@@ -144,6 +143,25 @@ def test_earlier_runs_do_not_count_after_all_are_measured_again(
         write_run(settings, small, run, job_id, index, attempt=1)
     ingest_all(settings)
     assert all_there(Here(settings), again)
+
+
+@pytest.mark.parametrize("miscounted", ["draft", "no draft, draft"])
+def test_whoever_waits_is_told_which_runs_are_invalid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], miscounted: str
+) -> None:
+    settings, small = make_home(tmp_path), study()
+    job_id = running_job(settings, small, runs_done=4, runs_total=4)
+    for launch in plan(small):
+        for run in launch.runs:
+            write_run(settings, small, run, job_id, launch.index, miscounted=run.arm.name in miscounted.split(", "))
+    finish(settings, job_id, "done")
+    ingest_all(settings)
+    if miscounted == "draft":
+        assert follow_to_results(Here(settings), job_id).outcome == "done, 2 of 4 runs invalid"
+    else:
+        with pytest.raises(SystemExit, match="1"):
+            follow_to_results(Here(settings), job_id)
+        assert capsys.readouterr().err == f"{job_id}: done, 4 of 4 runs invalid\n"
 
 
 def test_whoever_waits_is_told_what_keeps_the_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,7 @@ from tests.webapp.homes import tell_worker
 from tests.webapp.page_text import click, ran, words
 from tests.webapp.submit_form import (
     column_values,
+    edit_as,
     field,
     follow_link,
     set_name,
@@ -236,10 +237,11 @@ def test_rows_are_added_copied_and_removed_and_one_is_the_baseline(open_page: Op
     click(app, "Add a load")
     ran(app.menu_button(key="add-pattern").click("burstiness_low").run())
     ran(app.menu_button(key="add-pattern").click("concurrency_sweep").run())
+    ran(field(unfold(app, "loads-0"), "button", "loads-0-drop").click().run())
     shown = shown_study(app)
     assert [arm.baseline for arm in shown.arms] == [False, False, True, False]
-    assert [load.max_concurrency for load in shown.loads] == [1, 2, 8, 16, 32, 1, 5, 25, 50, 100, 200]
-    pattern = shown.loads[4]
+    assert [load.max_concurrency for load in shown.loads] == [2, 8, 16, 32, 1, 5, 25, 50, 100, 200]
+    pattern = shown.loads[3]
     assert (pattern.label, pattern.request_rate_rps, pattern.burstiness) == ("burstiness_low", 2.0, 4.0)
 
 
@@ -341,6 +343,39 @@ def test_what_was_typed_stays_while_folded_away_and_on_another_page(open_page: O
 )
 def test_what_a_workloads_closed_details_change_is_summed_up(row: dict[str, Any], summary: str) -> None:
     assert study_fields.workload_summary(row) == summary
+
+
+@pytest.mark.parametrize(
+    ("row", "summary"),
+    [
+        ({}, "each when another has ended"),
+        (
+            {"label": "bursts", "request_rate_rps": 2.0, "burstiness": 0.2, "arrivals": "gamma"},
+            "bursts · 2 requests/s, burstiness 0.2",
+        ),
+        ({"request_rate_rps": 2.5, "burstiness": 1.0, "arrivals": "constant"}, "2.5 requests/s, at a constant rate"),
+        ({"request_rate_rps": 1.0, "arrivals": "ramp", "ramp_to_rps": 8.0}, "1 to 8 requests/s"),
+        ({"arrivals": "trace", "duration_s": 60.0}, "as recorded in the dataset · ends after 60 s"),
+        (
+            {"request_rate_rps": 8.0, "find": "concurrency", "stop_on_error_share": 0.05},
+            "8 requests/s · searches for the greatest concurrency within the SLO · stops if over 5 % fail",
+        ),
+        ({"find": "rate"}, "searches for the greatest rate within the SLO"),
+    ],
+)
+def test_what_a_loads_closed_details_hold_is_summed_up(row: dict[str, Any], summary: str) -> None:
+    assert study_fields.load_summary(row) == summary
+
+
+def test_the_length_of_prompts_is_asked_for_where_they_are_generated(open_page: OpenPage) -> None:
+    app = open_page("submit")
+    assert not column_values(app, "number_input", "workloads[]input_tokens")
+    set_value(app, "selectbox", "workloads-0-dataset", "random")
+    set_value(app, "number_input", "workloads-0-input_tokens", 100)
+    assert shown_study(app).workloads[0].input_tokens == 100
+    edit_as(app, "Form")
+    set_value(app, "selectbox", "workloads-0-dataset", "reference")
+    assert field(app, "number_input", "workloads-0-input_tokens").value == 100  # to be emptied
 
 
 def test_sessions_scores_and_thinking_need_no_text(open_page: OpenPage) -> None:
