@@ -52,7 +52,7 @@ def _plainly_healthy(texts: Sequence[str]) -> NDArray[np.bool_]:
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
     ends = np.cumsum(lengths)
     hashes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
-    for width in (1, 2, 4, 8):  # the hash of an n-gram is that of its first half, times a factor, plus its second half's
+    for width in (1, 2, 4, 8):  # an n-gram's hash is that of its first half, times a factor, plus that of its second
         hashes = hashes[:-width] * np.uint64(pow(_FACTOR, width, 2**64)) + hashes[width:]
     begins = np.arange(0, hashes.size, _EVERY)
     owners = np.searchsorted(ends, begins, side="right")
