@@ -349,11 +349,11 @@ def show_bundles(settings: Settings, burst: int, stream_s: float) -> None:
         began_s, busy_s = time.monotonic(), _busy_s(process)
         for folder in aside.bundles.iterdir():
             folder.rename(settings.bundles / folder.name)
-        until(lambda: all(is_visible(settings, name) for name in reversed(names)))
+        until(lambda: is_visible(settings, *names))
         lasted_s = time.monotonic() - began_s
         _print(f"{burst} bundles", "burst: all are visible after", lasted_s, "s", "10")
         _print(f"{burst} bundles", "burst: runs an hour", 3600 * burst / lasted_s, "", f"{AN_HOUR:,}")
-        _print(f"{burst} bundles", "burst: processor", _busy_s(process) - busy_s, "s")
+        _print(f"{burst} bundles", "burst: processor a bundle", 1000 * (_busy_s(process) - busy_s) / burst, "ms")
         until(lambda: rests(process))
         seen_s = list[float]()
         busy_s, began_s = _busy_s(process), time.monotonic()

@@ -7,7 +7,7 @@ arXiv:1908.04319). The n-grams are of characters, so that one rule holds for pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,11 @@ GRAM_CHARACTERS = 16
 LEAST_CHARACTERS = 64
 #: Below this share of distinct n-grams, most of the text is repetition. docs/comparison.md has figures.
 LEAST_DISTINCT_SHARE = 0.3
-#: A third of the n-grams is enough to see that a text is healthy.
+#: Every third n-gram is enough to see that a text is healthy.
 _EVERY = 3
+#: Places in a hash table for each n-gram that is looked at: few share one by chance.
+_PLACES = 16
+_FACTOR = 0x9E3779B97F4A7C15
 
 
 def degenerate(texts: Iterable[str]) -> NDArray[np.bool_]:
@@ -28,12 +31,44 @@ def degenerate(texts: Iterable[str]) -> NDArray[np.bool_]:
     The second half is checked too, because a loop often begins after a healthy start and then never ends.
     """
     judged = [text for text in texts if len(text) >= LEAST_CHARACTERS]
-    return np.array([_repeats(text) or _repeats(text[len(text) // 2 :]) for text in judged], dtype=np.bool_)
+    repeating = np.zeros(len(judged), dtype=np.bool_)
+    for number in np.flatnonzero(~_plainly_healthy(judged)):
+        text = judged[number]
+        repeating[number] = _repeats(text) or _repeats(text[len(text) // 2 :])
+    return repeating
 
 
 def _repeats(text: str) -> bool:
-    grams = len(text) - GRAM_CHARACTERS + 1
-    return len(text) >= LEAST_CHARACTERS and all(
-        len({text[begin : begin + GRAM_CHARACTERS] for begin in range(0, grams, every)}) / grams < LEAST_DISTINCT_SHARE
-        for every in (_EVERY, 1)
-    )
+    begins = range(len(text) - GRAM_CHARACTERS + 1)
+    distinct = {text[begin : begin + GRAM_CHARACTERS] for begin in begins}
+    return len(text) >= LEAST_CHARACTERS and len(distinct) / len(begins) < LEAST_DISTINCT_SHARE
+
+
+def _plainly_healthy(texts: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which texts have enough distinct n-grams in both parts, as far as a quick look at all of them shows.
+
+    Equal n-grams have equal hashes, and each place of the table counts once, so no count is larger than the true one.
+    """
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    ends = np.cumsum(lengths)
+    hashes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
+    for width in (1, 2, 4, 8):  # an n-gram's hash is that of its first half, times a factor, plus that of its second
+        hashes = hashes[:-width] * np.uint64(pow(_FACTOR, width, 2**64)) + hashes[width:]
+    begins = np.arange(0, hashes.size, _EVERY)
+    owners = np.searchsorted(ends, begins, side="right")
+    within = begins + GRAM_CHARACTERS <= ends[owners]
+    begins, owners = begins[within], owners[within]
+    numbers = np.arange(begins.size)
+    places = hashes[begins] % np.uint64(max(1, _PLACES * begins.size))
+    table = np.empty(max(1, _PLACES * begins.size), dtype=np.int64)
+    table[places] = numbers  # of n-grams in the same place the last one stays
+    counted = table[places] == numbers
+    halves = lengths - lengths // 2
+    in_half = counted & (begins >= (ends - halves)[owners])
+    return _enough(owners[counted], lengths) & ((halves < LEAST_CHARACTERS) | _enough(owners[in_half], halves))
+
+
+def _enough(owners: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    counts = np.bincount(owners, minlength=lengths.size)
+    is_enough: NDArray[np.bool_] = counts / (lengths - GRAM_CHARACTERS + 1) >= LEAST_DISTINCT_SHARE
+    return is_enough

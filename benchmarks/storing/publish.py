@@ -103,9 +103,11 @@ def _add(
     return seen_s, written(process) - before, sum(file.stat().st_size for file in folder.iterdir())
 
 
-def is_visible(settings: Settings, run_id: str) -> bool:
+def is_visible(settings: Settings, *run_ids: str) -> bool:
+    """Return whether a reader sees all of these runs."""
     with open_warehouse(settings.warehouse_file) as connection:
-        return connection.execute("SELECT 1 FROM results WHERE run_id = ?", [run_id]).fetchone() is not None
+        query = "SELECT count(*) FROM results WHERE list_contains(?, run_id)"
+        return connection.execute(query, [run_ids]).fetchone() == (len(run_ids),)
 
 
 def rests(process: psutil.Process) -> bool:

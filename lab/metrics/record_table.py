@@ -164,7 +164,8 @@ def _ragged(column: pa.ChunkedArray[Any]) -> Ragged:
 
 
 def _whole_column(table: pa.Table, field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
-    if field.name not in table.column_names:
+    position = table.schema.get_field_index(field.name)  # the names of all columns take longer than one of them
+    if position < 0:
         return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
-    column = table[field.name]
+    column = table.column(position)
     return column if column.num_chunks == 1 else pa.chunked_array([column.combine_chunks()], type=field.type)

@@ -74,7 +74,8 @@ class Declaration:
         Files of other tools record less than Drafthouse measures. A name covers its parts: load covers
         load.max_concurrency.
         """
-        unknown = frozenset(unrecorded)
+        if not (unknown := frozenset(unrecorded)):
+            return None
         partly_unknown = _with_wholes_of_all(unknown)
         for name in needs or self.looks_at:
             if name in partly_unknown or not unknown.isdisjoint(_with_wholes(name)):

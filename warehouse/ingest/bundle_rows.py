@@ -42,7 +42,7 @@ from warehouse.schema.tables import (
 
 #: The most bundles, and their most bytes in sum, that are ingested together (a single one may be larger): all of
 #: their rows are in memory at once.
-_MOST_TOGETHER, _MOST_BYTES_TOGETHER = 8, 24 * 2**20
+_MOST_TOGETHER, _MOST_BYTES_TOGETHER = 32, 24 * 2**20
 #: A longer text of a request is cut here and is whole only in its bundle: no column holds texts of any length.
 MOST_CHARACTERS = 2**20
 #: Up to this many rows are copied into one piece, because DuckDB takes as long for a small piece of a column as for a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +37,7 @@ def is_nullable(kind: str) -> bool:
     return kind.endswith("?")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Column:
     """One column. `kind` is a key of KINDS, with a question mark if null is allowed; `value` reads it from a record."""
 
@@ -109,17 +110,26 @@ def rows(columns: Sequence[Column], records: Sequence[Any]) -> pa.Table:
 
     Raises ValueError if a column that is not nullable has a null.
     """
-    struct = pa.struct([(column.name, column.types[1]) for column in columns])
-    values = [
-        tuple(record[column.name] if isinstance(record, Mapping) else column.value(record) for column in columns)
-        for record in records
-    ]
-    structs: Any = pa.array(values, type=struct)
+    struct = _struct(tuple(columns))
+    if not records:
+        return pa.schema(struct).empty_table()
+    structs: Any = pa.array([_values(columns, record) for record in records], type=struct)
     batch = pa.RecordBatch.from_struct_array(structs)
     for column, array in zip(columns, batch.columns, strict=True):
         if array.null_count and not column.nullable:
             raise ValueError(f"column {column.name} is not nullable, but a record has no value for it")
     return pa.Table.from_batches([batch])
+
+
+def _values(columns: Sequence[Column], record: Any) -> tuple[Any, ...]:
+    if isinstance(record, Mapping):
+        return tuple([record[column.name] for column in columns])
+    return tuple([column.value(record) for column in columns])
+
+
+@functools.cache  # it takes as long as the values of a row
+def _struct(columns: tuple[Column, ...]) -> pa.StructType:
+    return pa.struct([(column.name, column.types[1]) for column in columns])
 
 
 def _path(path: str) -> Callable[[Any], Any]:
