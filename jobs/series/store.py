@@ -249,7 +249,7 @@ def pause(database: sa.Engine, name: str, *, actor: Actor) -> None:
 
 
 def resume(database: sa.Engine, name: str, *, actor: Actor) -> None:
-    """Go on from now; what would have been due meanwhile was not missed."""
+    """Resume from now; what would have been due meanwhile was not missed."""
     _change(database, name, actor, paused_at=None, due_since=datetime.now(UTC))
 
 

@@ -325,7 +325,7 @@ _STEADY_METRICS = (
         "steady_window_s",
         "Steady window",
         "s",
-        "while all of a closed loop's streams had a request on its way; of a run in rounds the sum over its windows; "
+        "while all of a closed loop's streams had a request in flight; of a run in rounds the sum over its windows; "
         "null under a rate",
         compute=run_data.steady_window_s,
     ),

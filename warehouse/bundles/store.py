@@ -112,7 +112,7 @@ class ObjectStore:
 
     def fetch(self, bundles: Path, path: str) -> bool:
         """Bring a bundle or a verdict into the folder, after checking every digest; return False if it is not in the
-        store. What is there already stays. Raises BundleError if a digest differs, OSError if the disk is full.
+        store. What exists already stays. Raises BundleError if a digest differs, OSError if the disk is full.
         """
         content = self._get(_key(path))
         if content is None:
@@ -231,7 +231,7 @@ class ObjectStore:
         return _OVERWRITES.format(self.url) if overwrites else None
 
     def _create(self, key: str, content: bytes) -> bool:
-        """Write an object; return False if it is there already."""
+        """Write an object; return False if it exists already."""
         import obstore  # noqa: PLC0415 - see the module's docstring
 
         with self._named():

@@ -121,7 +121,7 @@ def submit_study(call: AuthorisedCall, sent: Annotated[SentStudy, Body()]) -> Su
 
 class CuratedStudy(BaseModel):
     """What people added to a study. `name` is null if it has its first one; `depends` names what shows or rests on it,
-    where one study is asked for.
+    where one study is requested.
     """
 
     job_id: str

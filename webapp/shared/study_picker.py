@@ -285,7 +285,7 @@ def show_empty_state() -> None:
     with st.container(border=True, horizontal_alignment="center"):
         st.space("medium")
         if active:
-            st.subheader("No results yet: the first study is on its way", anchor=False, text_alignment="center")
+            st.subheader("No results yet: the first study is queued or running", anchor=False, text_alignment="center")
             st.markdown(
                 f"{literal(active[0].name)} is {active[0].state}. Its first run appears here seconds after it ends.",
                 text_alignment="center",

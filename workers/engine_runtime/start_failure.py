@@ -290,7 +290,7 @@ def is_of_host(why: str) -> bool:
 
 
 def lacks_gpu_memory(why: str) -> bool:
-    """Return whether an engine found too little GPU memory: for what it was told to hold, or held by others."""
+    """Return whether an engine found too little GPU memory: for what it was configured to hold, or held by others."""
     return _NO_GPU_MEMORY.search(why.partition("\n")[0]) is not None
 
 

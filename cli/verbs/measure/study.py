@@ -96,7 +96,7 @@ def rename(
     """Give a study another name; links to it stay."""
     lab = the_lab()
     changed = lab.change_study(lab.study(study)[0].job_id, name=name)
-    print_text(f"{changed.job_id} is {f'called {changed.name}' if changed.name else 'called as it was first'}")
+    print_text(f"{changed.job_id} is {f'called {changed.name}' if changed.name else 'called by its first name again'}")
 
 
 @app.command()

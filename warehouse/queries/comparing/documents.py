@@ -21,7 +21,7 @@ from warehouse.queries.comparing.quality import ArmQuality, sentences_of
 
 #: The pairs of a `Choice`.
 _GROUPS = ("best", "behind", "rejected", "inconclusive")
-#: What is said of outputs besides: not the single prompts. Token positions count from 0.
+#: What else is said of outputs: not the single prompts. Token positions count from 0.
 _OUTPUTS = tuple(field.name for field in fields(Agreement) if field.name not in ("pairs", "same_share"))
 
 
