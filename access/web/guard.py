@@ -57,7 +57,7 @@ _PROTOCOLS = b"sec-websocket-protocol"
 
 
 class Guard:
-    """`scripts` are the digests of what stands in the pages' HTML."""
+    """`scripts` are the digests of those in the pages' HTML."""
 
     def __init__(self, app: ASGIApp, gate: Gate, scripts: Sequence[str]) -> None:
         self._app, self._gate, self._scripts = app, gate, scripts

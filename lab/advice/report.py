@@ -34,7 +34,7 @@ class Provenance:
     runs: int
     launches: int
     repeats: tuple[int, ...]
-    standing: str = ""  # since when the verdicts stand
+    standing: str = ""  # when the verdicts were stored
 
 
 @dataclass(frozen=True)

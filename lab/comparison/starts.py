@@ -1,7 +1,7 @@
 """How much the starts of an engine differ: the level above rounds, and above the blocks of a whole sweep.
 
 What one start shifts, all its windows share, so no number of windows averages it out. All arms and cells of a study
-tell of it together. While they have few degrees of freedom a wide prior stands beside them.
+tell of it together. While they have few degrees of freedom, they are combined with a wide prior.
 """
 
 from __future__ import annotations

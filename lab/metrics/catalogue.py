@@ -224,7 +224,7 @@ _RUN_METRICS = (
         "acceptance_of_drafted_position",
         "Acceptance by position that was drafted",
         "fraction",
-        "as acceptance_per_position, of the rounds that drafted i tokens or more",
+        "as acceptance_per_position, but only of rounds that drafted i tokens or more",
         better="higher",
         compute=run_data.acceptance_of_drafted_position,
         of_text=True,

@@ -382,7 +382,7 @@ def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Che
 def show_nothing_to_compare(runs: pd.DataFrame, needed: str) -> None:
     """Say that nothing can be compared yet. `needed`: the requirements, as a sentence without its full stop.
 
-    Arms of which no run is valid are named: they were measured, and are missing all the same.
+    Arms without a valid run are named: they were measured, but are missing.
     """
     counted = runs[runs["is_counted"]]
     is_valid = (counted["status"] == "completed") & (counted["is_valid"] != False)  # noqa: E712 - null counts as valid

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 #: A start ends the engines that other workers of this host keep if less than this share of its memory is available.
 _PLENTY = 0.5
 _STOP_GRACE_S = 10.0
-#: A kept engine that does not answer within this time is started anew.
+#: A kept engine that does not answer within this time is restarted.
 _WAKES_WITHIN_S = 30.0
 _PORT = "--port"
 #: Absolute paths in a word of a command line, which may be JSON.

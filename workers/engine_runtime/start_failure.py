@@ -86,7 +86,7 @@ ROWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 
-#: Messages about the host: a driver or a GPU that fails, a library that is not there, a disk that is full or away.
+#: Messages about the host: a driver or a GPU that fails, a missing library, a disk that is full or away.
 _OF_HOST = re.compile(
     r"no CUDA-capable device|CUDA driver version is insufficient|NVIDIA driver on your system is too old"
     r"|Found no NVIDIA driver|Driver/library version mismatch|driver/library version mismatch|NVMLError"

@@ -111,7 +111,7 @@ def hide(study: StudyId, *, show: Annotated[bool, typer.Option("--show", help="S
 def delete(
     study: StudyId,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do so although something depends on it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete it even if something depends on it.")] = False,
 ) -> None:
     """Delete a study; `drafthouse study restore` brings it back."""
     lab = the_lab()

@@ -71,7 +71,7 @@ def comparison_document(comparison: StudyComparison, agreed: Sequence[Agreement]
 
 
 def standing_document(comparison: StudyComparison) -> dict[str, object]:
-    """Return since when the verdicts stand, what they rest on, and which other judgements there are."""
+    """Return when the verdicts were stored, what they rest on, and which other judgements there are."""
     judging = None if comparison.stored is None else comparison.stored.judging
     return {
         "sentence": comparison.standing,

@@ -82,7 +82,7 @@ _PROMPT_TOKENS, _OUTPUT_TOKENS, _DAYS, PRICE = (
     *("prompt tokens of a request, mean", "output tokens of a request, mean"),
     *("measured on", "price of an hour"),
 )
-#: Facts of which the workload consists.
+#: Facts that define the workload.
 OF_WORKLOAD = ("dataset", "category", "prompt tokens, as made", "output tokens, at most", "sessions")
 _RUNS = """
     SELECT r.run_id, r.job_id, r.study_name, r.study_id, r.arm, coalesce(r.is_baseline, false) AS is_baseline, r.origin,
