@@ -20,8 +20,8 @@ def versions_table() -> str:
         arms = [_state(capture.arms.get(name)) for name in methods]
         cells = (str(capture.tried_on), *arms, _listed(capture), _acceptance(capture), _unknown(capture))
         versions.setdefault((capture.kind, *cells), []).append(capture.version)
-    for (kind, *cells), names in versions.items():
-        rows.append(f"| {kind} {', '.join(names)} | {' | '.join(cells)} |")
+    for (kind, *shared), names in versions.items():
+        rows.append(f"| {kind} {', '.join(names)} | {' | '.join(shared)} |")
     return "\n".join((*rows, "", *_refusals(tried), *_besides(tried)))
 
 
