@@ -144,7 +144,7 @@ class Lab:
                 if last is None or error.status not in PASSING or time.monotonic() - seen_s > PATIENCE_S:
                     raise
             except (OSError, http.client.HTTPException):
-                pass  # the next try shows whether the lab is there
+                pass  # the next try shows whether the lab answers
             time.sleep(1)
 
     def wait(self, name: str) -> dict[str, Any]:

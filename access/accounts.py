@@ -40,7 +40,7 @@ def add_user(engine: sa.Engine, name: str, role: Role, *, actor: Actor) -> None:
         raise AccessError(f"{name!r} cannot be a user's name: use up to 100 letters, digits and . _ @ + -")
     with engine.begin() as connection:
         if _find(connection, name) is not None:
-            raise AccessError(f"there is a user {name} already: `drafthouse user link {name}` makes a new link")
+            raise AccessError(f"user {name} already exists: `drafthouse user link {name}` makes a new link")
         row = {"name": name, "role": role.value, "password_hash": None, "created_at": datetime.now(UTC)}
         connection.execute(users.insert().values(row))
         audit.record(connection, actor, Change.USERS, name, added=role.value)

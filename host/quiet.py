@@ -37,7 +37,7 @@ Kind = Literal["window", "job", "ingester", "ingest", "question", "command"]
 #: The work that a window records if it ran during it. Another worker's job covers its windows and its engine's starts.
 _RECORDED = frozenset({"job", "ingest", "question", "command"})
 LEAST_RECORDED_S = 0.1
-#: Interval at which the ingester looks whether windows have ended, and whether it is asked for a round.
+#: Interval at which the ingester looks whether windows have ended, and whether a round was requested.
 _POLL_EVERY_S = 0.1
 #: Windows of several workers may follow one another without a gap. They disturb each other anyway.
 _CROWDED_FOR_S = 60.0
@@ -100,7 +100,7 @@ def under_way(home: Path, *kinds: Kind) -> list[Work]:
 
 
 def beside(home: Path, began_s: float, ended_s: float, job_id: str) -> tuple[RanBeside, ...]:
-    """Return the work on this machine between two moments besides the job itself, longest first.
+    """Return the work on this machine between two moments other than the job itself, longest first.
 
     Only work that takes LEAST_RECORDED_S or longer; equal work is summed.
     """

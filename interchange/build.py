@@ -25,8 +25,8 @@ TOLERANCE = 0.005
 #: Latencies between the tokens of one output.
 _BETWEEN = ("tpot", "icl", "itl")
 _OF_DRAFTED = ("acceptance_rate", "acceptance_length", "acceptance_per_position")
-#: So many requests never have times to first token within this share of each other. Clients print a constant where the
-#: server did not stream.
+#: This many requests never have times to first token within this share of each other. Clients print a constant if
+#: the server did not stream.
 _MANY, _LEAST_SPREAD = 10, 1e-4
 #: Tools compute shares in floating point.
 _ROUNDING = 1e-6
@@ -189,7 +189,7 @@ def _drop_what_nothing_has(taken: Taken, requests: ImportedRequests | None) -> N
 
 
 def _is_constant(metrics: Mapping[str, Value]) -> bool:
-    """Return whether the time to first token is the same in so many requests that it cannot have been measured."""
+    """Return whether the time to first token is the same in too many requests to have been measured."""
     middle, last = (_number(metrics.get(name)) for name in ("ttft_p50_ms", "ttft_p99_ms"))
     is_many = (_number(metrics.get("requests_completed")) or 0) >= _MANY
     return bool(is_many and middle and last and last - middle <= _LEAST_SPREAD * middle)

@@ -44,17 +44,22 @@ def _section(format_: Format) -> Iterator[str]:
     figures = [figure for figure in format_.figures if figure.becomes]
     starred = {figure.path: _STATISTIC.sub("*", figure.path) for figure in figures}
     times = Counter(starred.values())
-    lines: dict[tuple[str, str], list[str]] = {}
+    lines: dict[str, dict[str, list[str]]] = {}
     for figure in figures:
         star = starred[figure.path]
-        lines.setdefault(_becomes(figure), []).append(star if times[star] > 1 else figure.path)
-    for (becomes, remark), paths in lines.items():
-        yield f"- {', '.join(_shortened(list(dict.fromkeys(paths))))}: {becomes}{f' ({remark})' if remark else ''}"
+        column, remark = _becomes(figure)
+        lines.setdefault(column, {}).setdefault(remark, []).append(star if times[star] > 1 else figure.path)
+    for column, fields in lines.items():
+        named = (
+            ", ".join(_shortened(list(dict.fromkeys(paths)))) + (f" ({remark})" if remark else "")
+            for remark, paths in fields.items()
+        )
+        yield f"- {'; '.join(named)}: {column}"
     yield from (f"- `{field}`: {became}" for field, became in format_.notes.items())
 
 
 def _becomes(figure: Figure) -> tuple[str, str]:
-    """Return the column, without its statistic, and the remark. Fields with the same of both share a line."""
+    """Return the column, without its statistic, and the remark. Fields of one column share a line."""
     factor = f"× {figure.factor:g}" if figure.factor != 1.0 else ""
     remark = "; ".join(part for part in (factor, figure.remark) if part)
     column = re.sub(r"_(mean|p\d+)_ms$", "_*_ms", figure.becomes or "")

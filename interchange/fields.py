@@ -36,7 +36,7 @@ def started_at(epoch_s: float | None) -> str | None:
 
 #: Seconds since 1970, as a time of day.
 Moment = Annotated[Number, AfterValidator(started_at)]
-#: Requests per second; None for "inf", Infinity and null alike: all requests were sent at once.
+#: Requests per second; None for "inf", Infinity and null: all requests were sent at once.
 _Rate = Annotated[Number | None, BeforeValidator(lambda value: None if value in ("inf", float("inf")) else value)]
 _Rates = Annotated[Numbers, AfterValidator(lambda values: tuple(all_known(values)) or None)]
 #: How each metric and column is read unless its figure has a type of its own.

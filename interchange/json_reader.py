@@ -193,7 +193,7 @@ class _Text:
         while True:
             with contextlib.suppress(json.JSONDecodeError):
                 value, end = _DECODER.raw_decode(self._text, _skipped(self._text, self._at))
-                if self._text[end : end + 1] in _FOLLOWS:  # else a number may go on
+                if self._text[end : end + 1] in _FOLLOWS:  # else a number may continue
                     self._at = end
                     return value
             self._extend()

@@ -104,7 +104,7 @@ def _csv(file: ForeignFile, text: str) -> list[Document]:
 
 
 def _loadgen(file: ForeignFile, text: str) -> list[Document]:
-    """Return the summary's names and values as one object; of a name that is there twice the first."""
+    """Return the summary's names and values as one object; of a repeated name, the first."""
     found: dict[str, object] = {}
     for line in text.splitlines():
         name, colon, value = line.partition(":")

@@ -151,7 +151,7 @@ def due_for_purging(database: sa.Engine, now: datetime) -> list[Curated]:
 
 
 def purge(settings: Settings, database: sa.Engine, job_id: str, *, actor: Actor) -> None:
-    """Remove the bundles and verdicts of a deleted study for good. It goes on where it was killed.
+    """Remove the bundles and verdicts of a deleted study for good. After a kill it resumes where it stopped.
 
     Raises UnknownNameError if the study is not deleted, and AccessError unless the actor is an administrator there.
     """

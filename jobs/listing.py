@@ -22,7 +22,7 @@ _NEWEST = (jobs.c.submitted_at.desc(), jobs.c.job_id.desc())
 class Wanted:
     """Which jobs a list has: those in a state, with a text in the study's name or the job's id, with a text in the
     submitter's name, with a tag. Capital and small letters are the same; an empty filter leaves out nothing. Deleted
-    studies are never listed, hidden ones only if they are asked for.
+    studies are never listed, hidden ones only on request.
     """
 
     state: str = ""

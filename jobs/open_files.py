@@ -1,4 +1,4 @@
-"""The limit on open files: each stream of a load is a connection, and a process may have only so many."""
+"""The limit on open files: each stream of a load is a connection, of which a process may have a limited number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from lab.study import Load
 
-#: A worker's open files besides a load's streams: databases, logs, pipes, metrics pages.
+#: A worker's open files other than a load's streams: databases, logs, pipes, metrics pages.
 _BESIDES = 256
 #: More than the largest load needs. Engines inherit it, and some close every number below it when they start.
 _ENOUGH = 65_536

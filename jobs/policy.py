@@ -42,7 +42,7 @@ _ANY = "any"
 _OF_PATHS = ("_DIR", "_FILE", "_FOLDER", "_PATH", "_ROOT")
 #: The values of commonly allowed settings: a word, or numbers as in a tree of drafted tokens.
 _WORD = re.compile(r"[A-Za-z0-9_.:+][A-Za-z0-9_.:+,|-]*|[0-9(\[][0-9()\[\], .-]*")
-#: The values of commonly allowed variables, none of which a program takes for a flag.
+#: The values of commonly allowed variables; no program takes one for a flag.
 _VALUE_OF_VARIABLE = re.compile(r"[A-Za-z0-9_.:+,|;=^()\[\] -]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PART = re.compile(r"[A-Za-z0-9_-]+")

@@ -157,8 +157,8 @@ def page(
 ) -> Page:
     """Return the newest jobs and, however old, all queued and running ones; or the jobs submitted before one.
 
-    Leaves out the jobs of `set_aside`, deleted studies, hidden ones unless they are asked for, and those without the
-    `tag` that is asked for. Raises UserError if there is no job `before`.
+    Leaves out the jobs of `set_aside`, deleted studies, hidden ones unless requested, and those without the
+    requested `tag`. Raises UserError if there is no job `before`.
     """
     newest = _NEWEST.where(listed(hidden=hidden, tag=tag)).limit(limit + 1)
     with reading(engine).connect() as connection:

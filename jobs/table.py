@@ -58,7 +58,7 @@ class Progress(Frozen):
 
 @dataclass(frozen=True)
 class Job:
-    """A study on its way through the queue."""
+    """A study in the queue."""
 
     job_id: str
     study_id: str

@@ -89,7 +89,7 @@ class BusyError(QueryError):
 
 
 class UnknownStudyError(QueryError, UnknownNameError):
-    """A study of which the warehouse has no results."""
+    """A study without results in the warehouse."""
 
 
 class UnknownPriceError(QueryError):

@@ -105,7 +105,7 @@ class Estimate:
     slots: int = 1  # that share them
 
     def within(self, budget_s: float, most_repeats: int) -> Estimate:
-        """The estimate for a study that measures until decided, at most so many repeats within this budget."""
+        """The estimate for a study that measures until decided, at most this many repeats within this budget."""
         return replace(
             self,
             seconds=min(self.seconds, budget_s),

@@ -16,7 +16,7 @@ from training import publish
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRMSNorm, LlamaRotaryEmbedding, apply_rotary_pos_emb
 
-AUXILIARY_LAYERS = (1, 3, 4)  # hidden states after so many layers; 4 is the last real one of the padded target
+AUXILIARY_LAYERS = (1, 3, 4)  # hidden states after this many layers; 4 is the last real one of the padded target
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, MLP_WIDTH = 256, 8, 4, 32, 512
 DRAFT_VOCABULARY = 1024
 EPSILON = 1e-5

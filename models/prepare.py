@@ -106,7 +106,7 @@ def put_in_place(temporary: Path, folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--to", type=Path, required=True, help="folder to write; replaced if it is there")
+    parser.add_argument("--to", type=Path, required=True, help="folder to write; an existing one is replaced")
     parser.add_argument("--check", action="store_true", help="only compare FOLDER/target, over more and longer outputs")
     args = parser.parse_args()
     logging.disable_progress_bar()

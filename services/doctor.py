@@ -249,7 +249,7 @@ def _worker(database: sa.Engine | None) -> Finding:
     """Report what the workers of this host do, as the database has it."""
     doing = {} if database is None else _at_work(database)
     if not doing:
-        none = f"no worker of {platform.node()} is there"
+        none = f"no worker of {platform.node()} is running"
         return Finding("worker", ok=False, found=none, remedy="drafthouse worker; its log says why if it has ended")
     return Finding("worker", ok=True, found="; ".join(doing[slot] for slot in sorted(doing)))
 

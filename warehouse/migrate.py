@@ -33,7 +33,7 @@ def ensure_migrated(settings: Settings) -> None:
 
 
 def migrate(settings: Settings) -> None:
-    """Make the home and bring both databases to the newest revision, if they are not there already.
+    """Make the home and bring both databases to the newest revision, unless they have it.
 
     Raises UserError for a home that cannot be written, RevisionError for databases of a newer Drafthouse. Processes
     and threads that migrate one home at the same time wait for each other.

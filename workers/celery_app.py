@@ -166,5 +166,5 @@ def _finish(**_: Any) -> None:
 
 if __name__ == "__main__":
     # not by Celery's command, which imports the toolkit of a terminal, for a sixth of the worker's start; no messages
-    # between workers, and events that say every ten seconds that this one is there
+    # between workers, and events that say every ten seconds that this one is alive
     app.Worker(loglevel="INFO", without_gossip=True, without_mingle=True, heartbeat_interval=10).start()

@@ -172,7 +172,7 @@ def vital_thread(name: str, work: Callable[[], None]) -> threading.Thread:
 
     A worker without its heartbeat would lose its lease and measure beside its successor; one without its polls would
     look alive and take no job. An ended process is started again by `drafthouse up`, or by the container's restart
-    policy, and the job goes on from its bundles.
+    policy, and the job continues from its bundles.
     """
 
     def run() -> None:

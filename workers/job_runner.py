@@ -156,18 +156,18 @@ def run_job(
         _retry_until(functools.partial(back, str(why)), settings.lease_s)
         return None
     except DATABASE_ERRORS as away:
-        logger.warning("job %s is given back: %s", job.job_id, database_words(away))
+        logger.warning("job %s is put back into the queue: %s", job.job_id, database_words(away))
         _retry_until(functools.partial(back, "lost the database"), settings.lease_s)
         return None
     except UserError as refused:
         if refused.is_of_host or isinstance(refused, (StoreAway, UnlikeHost)):
-            logger.warning("job %s is given back: %s", job.job_id, refused, exc_info=refused)
+            logger.warning("job %s is put back into the queue: %s", job.job_id, refused, exc_info=refused)
             _retry_until(functools.partial(back, f"cannot measure it: {refused}"), settings.lease_s)
             return refused
         trace = refused if refused.__cause__ is not None else None  # an error of the operating system, say
         logger.warning("job %s failed: %s", job.job_id, refused, exc_info=trace)
         state, error = "failed", str(refused)
-    except Exception as bug:  # the worker goes on with the next job; the traceback is in its log
+    except Exception as bug:  # the worker continues with the next job; the traceback is in its log
         logger.exception("job %s failed", job.job_id)
         state, error = "failed", f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log"
     progress = None if status is None else status.snapshot()
@@ -212,8 +212,9 @@ def _finish_block(settings: Settings, database: sa.Engine, job: Job, number: int
 
 
 def give_back(settings: Settings, database: sa.Engine, job: Job, worker: str, why: str) -> None:
-    """Put a job and its blocks back into the queue; whoever goes on waits for what this host has yet to upload. Raises
-    LeaseLost.
+    """Put a job and its blocks back into the queue; the next worker waits for what this host has yet to upload.
+
+    Raises LeaseLost.
     """
     announce_pending(settings, database, job.job_id)
     release_blocks(database, job, worker)
@@ -289,7 +290,7 @@ def _state(status: JobStatus, first_error: str | None) -> tuple[State, str | Non
 
 def _retry_until(write_end: Callable[[], None], give_up_after_s: float) -> None:
     """Retry while a database cannot be written (a full disk, say), for one lease period, or not at all if this worker
-    stops. After that the job is requeued by another worker or this one, which goes on from its bundles.
+    stops. After that the job is requeued by another worker or this one, which continues from its bundles.
     """
     give_up_s = time.monotonic() + give_up_after_s
     while True:

@@ -422,7 +422,7 @@ class LaunchRunner:
         engine.last_end_s = engine.last_used_s = time.monotonic()
 
     def _let_only(self, engine: _ArmEngine) -> None:
-        """Suspend the other arms' engines, and let this one go on."""
+        """Suspend the other arms' engines, and resume this one."""
         for other in self._engines.values():
             suspends = other is not engine and self._suspends
             if other.process is not None and other.is_suspended != suspends:

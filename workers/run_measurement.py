@@ -256,7 +256,7 @@ async def _reset_prefix_cache(session: aiohttp.ClientSession, engine: RunningEng
     """Make prompts that were sent in an earlier cell as expensive as the first time. Return why that failed, or None.
 
     An engine without such a request answers 404, a foreign server any refusal; each run's counters show how much came
-    from the cache. vLLM refuses while it still holds blocks of the last answers. A second tier of caches is asked
+    from the cache. vLLM refuses while it still holds blocks of the last answers. A second tier of caches is reset
     where there is a first; if that does nothing, the counters of its hits say so.
     """
     command = engine.command

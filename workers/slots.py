@@ -119,7 +119,7 @@ def slot_environment(slot: Slot | None) -> dict[str, str]:
 
 
 def slot_record() -> dict[str, JsonValue]:
-    """Return the record of the slot for a run, besides the settings; empty for a worker with the whole host."""
+    """Return the record of the slot for a run, in addition to the settings; empty for a worker with the whole host."""
     slot = taken_slot()
     return {} if slot is None else {"slot_gpus": list(slot.gpus), "slot_processors": list(slot.processors)}
 

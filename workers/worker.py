@@ -67,7 +67,7 @@ _POLL_EVERY_S = 2.0
 _CONNECTIONS = (1, 0)
 #: Pause after this host had to put a job back; after it, a job is taken only once the host seems able.
 _REST_S = 60.0
-#: That job comes after all others for this long.
+#: For this long that job comes after all others.
 _PASSED_OVER_S = 600.0
 #: Grace of engines that it keeps when it ends.
 _LAST_GRACE_S = 0.5
@@ -364,7 +364,7 @@ class Worker:
             raise
         except Exception as bug:
             if is_of_host(bug) or (isinstance(bug, UserError) and bug.is_of_host):
-                logger.exception("job %s is given back", job.job_id)
+                logger.exception("job %s is put back into the queue", job.job_id)
                 with contextlib.suppress(LeaseLost):
                     give_back(self._settings, self._database, job, self._name, f"cannot measure it: {bug}")
                 self._count(job, bug)

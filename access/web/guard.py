@@ -42,7 +42,7 @@ CLIENT = "/drafthouse.py"
 #: Streamlit's own metrics, refused because they reveal files and functions.
 _CLOSED = ("/_stcore/metrics", "/_stcore/script-health-check")
 _READING = ("GET", "HEAD", "OPTIONS")
-#: How long a websocket may go on after its session has ended: it is closed at its next message.
+#: How long a websocket may stay open after its session has ended: it is closed at its next message.
 _POLL_INTERVAL_S = 2.0
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 #: Look-ups have threads of their own, so that other waiting work keeps nobody from signing in.
@@ -57,7 +57,7 @@ _PROTOCOLS = b"sec-websocket-protocol"
 
 
 class Guard:
-    """`scripts` are the digests of what stands in the pages' HTML."""
+    """`scripts` are the digests of those in the pages' HTML."""
 
     def __init__(self, app: ASGIApp, gate: Gate, scripts: Sequence[str]) -> None:
         self._app, self._gate, self._scripts = app, gate, scripts

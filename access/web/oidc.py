@@ -152,7 +152,7 @@ class Provider:
         audience, party = claims["aud"], claims.get("azp")
         is_of_many = isinstance(audience, list) and len(audience) > 1
         if (party is not None or is_of_many) and party != self._settings.web_oidc_client_id:
-            raise AccessError(f"{_FAILED}: its answer is for another client. Try again")
+            raise AccessError(f"{_FAILED}: its answer is meant for another client. Try again")
 
     def _described(self) -> dict[str, Any]:
         with self._lock:

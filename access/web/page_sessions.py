@@ -19,7 +19,7 @@ UPLOADS = "/_stcore/upload_file/"
 _FORM_BYTES = 2**20
 #: Far more sessions than can be open or resumed; the one that ran longest ago is forgotten, until it runs again.
 _MOST_REMEMBERED = 5_000
-#: A generous overhead for each file besides its bytes, which limits the number of small files too.
+#: A generous overhead for each file on top of its bytes, which limits the number of small files too.
 LEAST_BYTES = 64 * 1024
 
 

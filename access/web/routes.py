@@ -1,4 +1,4 @@
-"""The server's routes besides pages: the login, the logout and the health checks."""
+"""The server's routes other than pages: the login, the logout and the health checks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _AT_PROVIDER = CapacityLimiter(4)
 _POLL_INTERVAL_S = 1.0
 #: The delay before a refusal for too many waiting visitors, so that instant retries cost other visitors nothing.
 _REFUSED_AFTER_S = 1.0
-_CLOSED = "Nobody can come in now"
+_CLOSED = "Nobody can sign in now"
 _AWAY = "the lab's database does not answer: try again in a moment"
 Answer = Callable[[Request], Awaitable[Response]]
 

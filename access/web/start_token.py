@@ -10,7 +10,7 @@ from host.settings import Settings
 from lab.errors import UserError
 
 #: The message to a visitor when there is no token to compare theirs with.
-GONE = "this lab's token cannot be read, so nobody can come in: whoever runs the lab has to start the page again"
+GONE = "this lab's token cannot be read, so nobody can sign in: whoever runs the lab has to start the page again"
 
 
 class NoTokenError(UserError):

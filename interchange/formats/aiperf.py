@@ -86,7 +86,7 @@ _NOTES = {
 
 
 def _is_summary(value: object) -> bool:
-    """Return whether the file is a summary: files of server metrics are alike, but have their figures under one key."""
+    """Return whether the file is a summary: files of server metrics have their figures under one key."""
     with_version = has_keys(value, "aiperf_version", "schema_version", "input_config")
     before = has_keys(value, "input_config", "was_cancelled", "error_summary")
     return (with_version or before) and not has_keys(value, "metrics") and not _is_of_several_runs(value)
@@ -273,7 +273,7 @@ def _measured(summary: _Summary) -> _Phase:
 
 
 def _output_tokens(datasets: Sequence[_Dataset]) -> int | None:
-    """Return the number of output tokens that every request asked for; None if requests differed."""
+    """Return the number of output tokens that every request specified; None if requests differed."""
     lengths = datasets[0] if len(datasets) == 1 else _Dataset()
     return None if lengths.stddev or lengths.mean is None or not lengths.mean.is_integer() else int(lengths.mean)
 

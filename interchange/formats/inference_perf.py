@@ -91,7 +91,7 @@ def _stages(reports: Sequence[Document]) -> list[Document]:
     stages = [document for document in reports if _is_stage(document)]
     for document in reports if stages else ():
         if document not in stages:
-            raise document.not_a_result("a report on all stages, or on one adapter, beside reports on the stages")
+            raise document.not_a_result("a report on all stages, or on one adapter, next to reports on single stages")
     return sorted(stages or reports, key=lambda document: document.file.name)
 
 

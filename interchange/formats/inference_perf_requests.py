@@ -88,7 +88,7 @@ def requests(records: Sequence[Request]) -> ImportedRequests:
 
 
 def model(records: Sequence[Request]) -> str | None:
-    """Return the model that all requests asked for; None if they differ or were not saved."""
+    """Return the model that all requests named; None if they differ or were not saved."""
     named = {_model(record) for record in records}
     return named.pop() if len(named) == 1 else None
 

@@ -38,7 +38,7 @@ _MOST_CHARACTERS = 2**30
 _MOST_BYTES = 2**31
 #: The most bytes that a gzip file unpacks to.
 _MOST_UNPACKED_BYTES = 2**28
-#: One invalid record is skipped in so many, and no more than so many in all.
+#: Of this many records one invalid one is skipped, up to this number in all.
 _ONE_IN, _MOST_INVALID = 1_000, 100
 #: The number of characters from which a file's format is recognised.
 _HEAD = 4096

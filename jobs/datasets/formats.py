@@ -166,7 +166,7 @@ class _Conversation(Record):
 def sharegpt_row(record: Mapping[str, Any]) -> Row | None:
     """ShareGPT: conversations with ChatGPT. The first human turn is the prompt, the reply gives the answer's length.
 
-    As a session the conversation goes on from there, to its last turn that has text.
+    As a session the conversation continues from there, to its last turn that has text.
 
     None for a conversation without a human turn that is followed by a reply. Raises RowError.
     """

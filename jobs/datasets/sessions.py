@@ -43,7 +43,7 @@ class RowTurn:
 def turns_of(messages: Sequence[Message], waits_s: Sequence[float] | None = None) -> tuple[RowTurn, ...]:
     """Split a conversation at the assistant's messages: each is the reply to the turn of messages before it.
 
-    `waits_s` has the wait before each message. An answer that nobody asked for is part of the first turn's messages.
+    `waits_s` has the wait before each message. An unprompted answer is part of the first turn's messages.
     """
     turns: list[RowTurn] = []
     new: list[Message] = []

@@ -101,7 +101,7 @@ def _spans(record: object) -> Iterator[Mapping[str, Any]]:
 def _listed(record: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     values = record.get(key) or []
     if not isinstance(values, list) or not all(isinstance(value, Mapping) for value in values):
-        raise RowError(f"{key} must be a list of objects, as OTLP's JSON has it")
+        raise RowError(f"{key} must be a list of objects, as in OTLP's JSON")
     return values
 
 

@@ -54,7 +54,7 @@ class Capabilities(Frozen):
     flag_types: dict[str, FlagType] | None = None  # by flag, as far as its parser says so
 
     def takes(self, flag: str) -> bool:
-        """Return whether a flag that no study asked for may be passed to this engine."""
+        """Return whether a flag that no study set may be passed to this engine."""
         return takes(self.kind, flag, self.flags, self.version)
 
 

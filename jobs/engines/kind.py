@@ -38,7 +38,7 @@ class Metrics:
 
 class Arguments(Protocol):
     """Returns what follows the command of an engine's profile; may write a file into the folder. `takes(flag)` says
-    whether this version of the engine has a flag that no study asked for.
+    whether this version of the engine has a flag that no study set.
     """
 
     def __call__(

@@ -92,7 +92,7 @@ def check_hub_model(name: str) -> None:
 
 
 def is_unanswered(name: str) -> bool:
-    """Return whether the hub did not answer when it was asked for this model."""
+    """Return whether the hub failed to answer for this model."""
     return name in _unanswered
 
 

@@ -85,8 +85,8 @@ USES: Mapping[str, tuple[Use, ...]] = {
         Use("variable", "VLLM_CPU_KVCACHE_SPACE", "0.8.5", "ignored"),
         Use("variable", "VLLM_CPU_OMP_THREADS_BIND", "0.8.5", "ignored"),
         Use("variable", "SPT_NOENV", "0.10.1", "not needed: processes keep their titles"),
-        Use("variable", "HF_HUB_OFFLINE", "0.8.5", "the hub is asked for local folders, too"),
-        Use("module", "uvicorn.config", "0.8.5", "the engine asks for no key: the worker's log says who can reach it"),
+        Use("variable", "HF_HUB_OFFLINE", "0.8.5", "local folders are looked up at the hub, too"),
+        Use("module", "uvicorn.config", "0.8.5", "the engine requires no key: the worker's log says who can reach it"),
         Use("log line", "Initializing a V1 LLM engine (...) with config", "0.8.5", "`configuration_unknown`"),
         Use("log line", "non-default args", "0.9.0", "the arguments are those of the command"),
         Use("route", "/health", "0.8.5", "it is never ready"),
@@ -158,11 +158,11 @@ USES: Mapping[str, tuple[Use, ...]] = {
             matters="always",
         ),
         Use("answer field", "sglext.spec_tokens_details", "0.5.19", "accepted tokens are unknown"),
-        Use("module", "uvicorn.config", "0.4.1", "the engine asks for no key: the worker's log says who can reach it"),
+        Use("module", "uvicorn.config", "0.4.1", "the engine requires no key: the worker's log says who can reach it"),
         Use("log line", "server_args=ServerArgs(...)", "0.4.1", "`configuration_unknown`"),
         Use("route", "/health", "0.4.1", "it is never ready"),
         Use("route", "/flush_cache", "0.4.1", "the cache stays warm: `warm_prefix_cache`"),
-        Use("route", "/server_info", "0.5.6", "`/get_server_info` is asked"),
+        Use("route", "/server_info", "0.5.6", "`/get_server_info` is read instead"),
         Use(
             "metric",
             "sglang:spec_verify_calls_total",
@@ -178,7 +178,7 @@ USES: Mapping[str, tuple[Use, ...]] = {
         Use("flag", "port", None, _NO_START, needed=True),
         Use("flag", "extra_llm_api_options", None, _NO_START, needed=True),
         Use("flag", "backend", None, _NO_START, needed=True),
-        Use("module", "uvicorn.config", None, "the engine asks for no key: the worker's log says who can reach it"),
+        Use("module", "uvicorn.config", None, "the engine requires no key: the worker's log says who can reach it"),
         Use("route", "/v1/models", None, "it is not measured: the name it serves is unknown"),
         Use("route", "/prometheus/metrics", None, "all counters are unknown"),
         Use("metric", "trtllm_spec_decode_accepted_tokens_total", None, "acceptance is unknown"),
@@ -211,7 +211,7 @@ def flags_of(kind: str) -> dict[str, Use]:
 
 
 def takes(kind: str, flag: str, flags: Collection[str] | None, version: str | None) -> bool:
-    """Return whether a flag that no study asked for may be passed to an engine: by the engine's own list of `flags`,
+    """Return whether a flag that no study set may be passed to an engine: by the engine's own list of `flags`,
     or else by its version. If neither is known, it is treated like the oldest one.
     """
     use = flags_of(kind).get(flag)

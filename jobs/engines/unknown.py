@@ -36,7 +36,7 @@ def untried(has: Capabilities) -> Iterator[str]:
     tried = [name for kind, name in captures() if kind == has.kind]
     if tried and has.version is not None and release(has.version) not in tried:
         yield (
-            f"nobody has tried {has.engine} {has.version} with Drafthouse: it is measured all the same, and what it "
+            f"{has.engine} {has.version} has not been tried with Drafthouse: it is measured all the same, and what it "
             f"does not report is null; tried were {len(tried)} releases, {tried[0]} to {tried[-1]}"
         )
 

@@ -2,7 +2,7 @@
 
 A block is the repeats of all arms that belong together, so that what is compared was measured on one slot. The job's
 own worker and other workers claim blocks one by one; the bundles say which of a block's runs are left. Those others are
-of its host or, for a study that is spread over hosts, of any host that is alike: the first one to claim a block stores
+of its host or, for a study that is spread over hosts, of any like host: the first one to claim a block stores
 what it measures with (its `Likeness`), and no block goes to a worker with something else.
 """
 

@@ -140,7 +140,7 @@ def revoke(settings: Settings, host: str, *, actor: Actor) -> list[str]:
 
 def _role(settings: Settings, host: str) -> str:
     if settings.app_database_file is not None:
-        raise UserError("hosts elsewhere need a database server: set DRAFTHOUSE_DATABASE_URL to a PostgreSQL")
+        raise UserError("hosts elsewhere need a database server: set DRAFTHOUSE_DATABASE_URL to a PostgreSQL server")
     role = worker_rights.role_of(sa.make_url(settings.app_database_url).database, host)
     if not _NAME.fullmatch(host) or len(role.encode()) > _MOST_BYTES:
         most = _MOST_BYTES - len(role.encode()) + len(host)

@@ -280,7 +280,7 @@ def _requeue(connection: sa.Connection, row: sa.RowMapping) -> None:
 
 
 def _unpin(connection: sa.Connection, job_id: str) -> None:
-    """Let hosts with any version of the engines take a job of which nothing was measured."""
+    """Let hosts with any version of the engines take a job without a measured run."""
     row = connection.execute(sa.select(jobs.c.needs, jobs.c.progress_json).where(jobs.c.job_id == job_id)).one()
     if not _has_runs(row.progress_json):
         connection.execute(jobs.update().where(jobs.c.job_id == job_id).values(needs=without_versions(row.needs)))

@@ -1,7 +1,7 @@
 """Which engines a job needs, as a text that SQL compares with those of a worker: `/sglang//vllm 0.32.0/`.
 
 A study names engines. The host that measures its first run adds their versions, where it knows them, and from then on
-only hosts with the same versions go on with the job: arms of two versions would be compared as if they had one.
+only hosts with the same versions continue the job: arms of two versions would be compared as if they had one.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ def drain(engine: sa.Engine, host: str, *, actor: Actor) -> list[str]:
     roles.require(actor, Change.HOSTS)
     its = [worker.worker for worker in list_workers(engine) if worker.host == host and not worker.is_away()]
     if not its:
-        raise UserError(f"no worker of a host {host!r} is there: `drafthouse workers` lists all of them")
+        raise UserError(f"no worker of host {host!r} is running: `drafthouse workers` lists all of them")
     with engine.begin() as connection:
         connection.execute(workers_table.update().where(workers_table.c.worker.in_(its)).values(drains=True))
         audit.record(connection, actor, Change.HOSTS, host, drains=len(its))

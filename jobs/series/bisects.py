@@ -116,7 +116,7 @@ def _read(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Bise
 
 @dataclass(frozen=True)
 class Taken:
-    """A step that was taken: the place of its version, and its job, or why there is none."""
+    """A step that was taken: the index of its version, and its job, or why there is none."""
 
     version: int
     job_id: str | None
@@ -166,7 +166,7 @@ def store_end(database: sa.Engine, of: Bisect, end: End) -> None:
 def tried(con: duckdb.DuckDBPyConnection, of: Bisect, taken: Sequence[Taken]) -> list[Tried]:
     """Return what is known of each version, by the steps whose jobs have ended and the published results.
 
-    A version of which two measurements had no value is not measured again.
+    A version without a value in two measurements is not measured again.
     """
     found = []
     cells = len(of.study.workloads) * len(of.study.loads)

@@ -116,7 +116,7 @@ def without_data(nights: Sequence[Night]) -> list[Night]:
 
 
 def raise_without_data(database: sa.Engine, series: Series, nights: Sequence[Night], now: datetime) -> None:
-    """Raise one alarm when an arm has had no value for so many nights, for all arms of which this is so."""
+    """Raise one alarm when an arm has had no value for this many nights, for all arms of which this is so."""
     streaks: dict[datetime, list[list[Night]]] = {}
     for arm in dict.fromkeys(night.arm for night in nights):
         streak = without_data([night for night in nights if night.arm == arm])

@@ -154,7 +154,7 @@ def add(settings: Settings, database: sa.Engine, name: str, study: Study, plan: 
     schedule(plan.every, plan.zone)
     if plan.engine is not None and plan.engine.removesuffix(NEWEST) not in KINDS:
         raise UserError(
-            f"{plan.engine!r} is not an engine to choose anew: write a kind and {NEWEST}, like vllm{NEWEST}"
+            f"{plan.engine!r} is not an engine to choose each night: write a kind and {NEWEST}, like vllm{NEWEST}"
         )
     if study.tune is not None or any(load.find is not None for load in study.loads):
         raise UserError("a series compares tokens/s each night: its study can neither tune nor search for a capacity")
@@ -249,7 +249,7 @@ def pause(database: sa.Engine, name: str, *, actor: Actor) -> None:
 
 
 def resume(database: sa.Engine, name: str, *, actor: Actor) -> None:
-    """Go on from now; what would have been due meanwhile was not missed."""
+    """Resume from now; what would have been due meanwhile was not missed."""
     _change(database, name, actor, paused_at=None, due_since=datetime.now(UTC))
 
 

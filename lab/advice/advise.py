@@ -40,7 +40,7 @@ FIRST_GAMMA = 3
 
 @dataclass(frozen=True)
 class Figures:
-    """Figures of an arm in one cell besides throughput, as medians and maxima over its runs; None is unknown."""
+    """Figures of an arm in one cell other than throughput, as medians and maxima over its runs; None is unknown."""
 
     tpot_ms: float | None = None  # median time per output token
     gpu_memory_bytes: float | None = None  # most in use on the engine's GPUs, the target's part included

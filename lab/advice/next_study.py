@@ -23,7 +23,7 @@ _TIMES_PROMPTS = 4
 class FollowUp:
     """A study of the inconclusive cells: `repeats` in all, with `prompts` times as many prompts a run.
 
-    `why` says what it would decide, a clause. `nearest`: it measures only so many cells, those that it would decide;
+    `why` says what it would decide, a clause. `nearest`: the number of cells it measures, those that it would decide;
     None: all.
     """
 

@@ -35,7 +35,7 @@ class Provenance:
     launches: int
     repeats: tuple[int, ...]
     lost: str = ""  # the runs that are not valid, in words
-    standing: str = ""  # since when the verdicts stand
+    standing: str = ""  # when the verdicts were stored
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""When a trial may end early: when so many of its requests have missed the SLO that the others cannot change the
+"""When a trial may end early: when enough of its requests have missed the SLO that the others cannot change the
 result.
 """
 

@@ -48,7 +48,7 @@ _ROWS = 7
 
 @dataclass(frozen=True)
 class Scatter:
-    """The variance of one block's log ratio in a cell, how well it is known, and in words what it stands on."""
+    """The variance of one block's log ratio in a cell, how well it is known, and in words what it rests on."""
 
     variance: float
     df: float

@@ -1,7 +1,7 @@
 """How much the starts of an engine differ: the level above rounds, and above the blocks of a whole sweep.
 
 What one start shifts, all its windows share, so no number of windows averages it out. All arms and cells of a study
-tell of it together. While they have few degrees of freedom a wide prior stands beside them.
+tell of it together. While they have few degrees of freedom, they are combined with a wide prior.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Before a study starts are taken to differ by this much, as if so many degrees of freedom had shown it. Chosen by
+#: Before a study, starts are assumed to differ by this much, as if this many degrees of freedom had shown it. Chosen by
 #: simulation, so that identical arms are called in at most 5 % of tables where starts differ by 0, 1 or 3 %, on one
 #: start and on several (tests/lab/comparison/simulations).
 PRIOR_SD, _PRIOR_DF = 0.03, 8.0
-#: With so many degrees of freedom of its own a study needs no prior.
+#: With this many degrees of freedom of its own, a study needs no prior.
 _ENOUGH_DF = 6.0
 #: Earlier cells on the same starts cannot be told apart, so six count for one; and all together at most for this many.
 _CELLS_A_START, _MOST_HISTORY_DF = 6.0, 3.0

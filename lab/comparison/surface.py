@@ -143,7 +143,7 @@ def _words(even: BreakEven) -> str:
     if len(even.crossings) == 1:
         (crossing,) = even.crossings
         if crossing.low is None or crossing.high is None:
-            return f"it is inconclusive, crossing 1× near {crossing.concurrency:.1f} requests at once"
+            return f"the result is inconclusive, crossing 1× near {crossing.concurrency:.1f} requests at once"
         side = "up to" if crossing.loses_above else "from"
         within = bounds(crossing.concurrency, crossing.low, crossing.high, decimals=1)
         return f"it pays {side} {crossing.concurrency:.1f} {within} requests at once"

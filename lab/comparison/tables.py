@@ -161,7 +161,7 @@ def _of_rounds(comparisons: Sequence[Comparison], *, control: bool) -> Compariso
 
 
 def _spread(blocks: _Blocks, comparisons: Sequence[Comparison], starts: StartScatter) -> tuple[Spread | None, str]:
-    """Return the spread of the mean, and what it stands on besides the arm's own blocks, in words."""
+    """Return the spread of the mean, and what it rests on in addition to the arm's own blocks, in words."""
     cells, count = blocks.logs.shape
     if count < 2:
         return None, f", which cannot show how much {'runs' if blocks.repeats == 1 else 'starts'} differ"

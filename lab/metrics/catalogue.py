@@ -224,7 +224,7 @@ _RUN_METRICS = (
         "acceptance_of_drafted_position",
         "Acceptance by position that was drafted",
         "fraction",
-        "as acceptance_per_position, of the rounds that drafted i tokens or more",
+        "as acceptance_per_position, but only of rounds that drafted i tokens or more",
         better="higher",
         compute=run_data.acceptance_of_drafted_position,
         of_text=True,
@@ -325,7 +325,7 @@ _STEADY_METRICS = (
         "steady_window_s",
         "Steady window",
         "s",
-        "while all of a closed loop's streams had a request on its way; of a run in rounds the sum over its windows; "
+        "while all of a closed loop's streams had a request in flight; of a run in rounds the sum over its windows; "
         "null under a rate",
         compute=run_data.steady_window_s,
     ),

@@ -37,7 +37,7 @@ def data_of(
     latencies_ms: Latencies | None = None,
     from_s: float = 0.0,
 ) -> RunData:
-    """Return what computes each metric when it is asked for."""
+    """Return what computes each metric on demand."""
     latencies_ms = samples_ms(requests.completed) if latencies_ms is None else latencies_ms
     return RunData(_BY_NAME, run, requests, samples, latencies_ms, from_s)
 

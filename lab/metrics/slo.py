@@ -1,4 +1,4 @@
-"""Which requests meet every bound of the study's SLO."""
+"""Finds the requests that meet every bound of the study's SLO."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lab.metrics.number_format import percentage
 
-#: With fewer completions of an arm than this there is no test.
+#: An arm with fewer completions than this is not tested.
 LEAST = 50
 #: The level of the test, and how many random divisions it takes.
 LEVEL, DIVISIONS = 0.05, 2000

@@ -14,11 +14,11 @@ from typing import NamedTuple
 from lab.study import Study
 from lab.study.plan import Launch, PlannedRun, draw, in_drawn_order
 
-#: A run has at most so many windows: of a run of a minute they last some seconds each.
+#: A run has at most this many windows: of a run of a minute they last some seconds each.
 MOST_WINDOWS = 12
-#: A window sends each of several streams so many prompts: the first answer and the last ones are in no steady part.
+#: A window sends each of several streams this many prompts: the first answer and the last ones are in no steady part.
 _PROMPTS_A_STREAM = 3
-#: And prompts for at least so many tokens, which take about a second: what happens around a window takes 0.05 s.
+#: And prompts for at least this many tokens, which take about a second: what happens around a window takes 0.05 s.
 LEAST_TOKENS, LEAST_TOKENS_ON_GPU = 24, 128
 #: Most tokens of the runs that are measured together. Their answers, 50 bytes a token, are in memory until all end.
 _MOST_TOKENS = 2_000_000

@@ -114,7 +114,7 @@ class Tuning:
         return list({arm.name: arm for arm in arms}.values())
 
     def _rounds(self, progress: Progress) -> Iterator[list[Launch]]:
-        """Yield the launches of each round; `progress` has grown by them when the next one is asked for."""
+        """Yield the launches of each round; `progress` has grown by them when the next one is requested."""
         limits = Limits(self._tune.most_repeats, self._most_runs)
         while (following := next_round(self.space, progress.race, limits)) is not None:
             if self._is_spent(progress, following):

@@ -29,7 +29,7 @@ _WINDOWS = (1, 2, 4, 8, 16)
 #: to decide without waiting for it.
 _SUSPECT, _SUSPECT_SLOWLY, _DECIDE, _DECIDE_AT_ONCE = 0.1, 0.02, 0.0004, 0.00003
 _FEW = 2
-#: The correlation of neighbouring nights is drawn to this value, as if so many nights had shown it.
+#: The correlation of neighbouring nights is drawn to this value, as if this many nights had shown it.
 _USUAL_CORRELATION, _ITS_NIGHTS, _MOST_CORRELATION = 0.2, 10, 0.8
 #: The most of a night's variance that measuring again is believed to average out.
 _MOST_OWN = 0.75
@@ -104,7 +104,7 @@ class Noise:
         return max(2.0, self.around * (1 - self.correlation) / (1 + self.correlation))
 
     def of_mean(self, nights: int) -> float:
-        """Return the variance of the mean of so many successive nights, whose noise is autoregressive."""
+        """Return the variance of the mean of this many successive nights, whose noise is autoregressive."""
         ages = np.arange(1, nights)
         inflated = 1 + 2 * float(((1 - ages / nights) * self.correlation**ages).sum())
         return self.deviation**2 * inflated / nights

@@ -3,7 +3,7 @@
 A version is good if it is nearer to the good end than to the bad one, by a test on the blocks' logarithms with the
 scatter of all versions. It is measured until that is certain, or inconclusive. The first bad version is found by
 halving; then a version in the longest stretch on each side that was only concluded must not contradict it. All of it is
-a function of the outcomes so far: a bisect that was killed goes on as if nothing had happened.
+a function of the outcomes so far: a killed bisect continues as if nothing had happened.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Literal
 from lab.series.alarm import Measure, Night, noise
 
 Word = Literal["worse", "not worse", "inconclusive"]
-#: On each side of the interval: it holds the change in 95 of 100 studies.
+#: On each side: the interval holds the change in 95 of 100 studies.
 _CHANCE = 0.025
 
 

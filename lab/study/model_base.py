@@ -41,7 +41,7 @@ class RecordField:
 
 @dataclass(frozen=True)
 class Input:
-    """How a form shows a field besides its title, description and type, as `Annotated[..., Input(...)]`."""
+    """How a form shows a field beyond its title, description and type, as `Annotated[..., Input(...)]`."""
 
     placeholder: str = ""  # an example, or what an empty field means
     step: float = 1.0  # how much a click adds to a number

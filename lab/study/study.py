@@ -164,7 +164,7 @@ class Study(Frozen):
     )
     spread: Annotated[
         bool | Literal["hosts"],
-        Input(choices={False: "one slot", True: "all slots of a host", "hosts": "all slots of hosts that are alike"}),
+        Input(choices={False: "one slot", True: "all slots of a host", "hosts": "all slots of like hosts"}),
     ] = Field(
         default=False,
         title="Measured on",

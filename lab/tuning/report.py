@@ -60,7 +60,7 @@ class Report:
     """`scheduled` is the arm with the engine's own schedule; None where one number of tokens is best everywhere.
 
     `deployed` is what to deploy: the scheduled arm, or else one setting. `best` has the chosen setting of
-    each load, `final` what was measured at the end. `ended` says why the race ended; empty while it goes on.
+    each load, `final` what was measured at the end. `ended` says why the race ended; empty while it runs.
     `caveats` state where a number of tokens rests on more than measurements, and where none was shown to pay.
     """
 

@@ -45,7 +45,7 @@ TRAPS = {
 _HEAD = """\
 # Checks
 
-To see when a check fires and why, look it up here; what to do stands in the finding itself, and in `drafthouse checks`.
+To see when a check fires and why, look it up here; the finding itself says what to do, and in `drafthouse checks`.
 `invalid`: the run stays in the warehouse, but charts and comparisons leave it out; `warning`: shown beside the figures;
 `note`: explains them. A check that needs something unknown is skipped and listed as such, which is not passing. Files
 of other tools record less than a measurement, so more is skipped there.

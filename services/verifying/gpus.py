@@ -73,7 +73,7 @@ def _energy(gpu: Gpu, sleep: Callable[[float], None]) -> Finding:
 def compared(what: str, integrated_j: float, counted_j: float) -> Finding:
     found = f"power integrated {integrated_j:.0f} J, the driver's counter {counted_j:.0f} J"
     is_near = counted_j > 0 and abs(integrated_j / counted_j - 1) <= _MOST_DIFFERENCE
-    remedy = "" if is_near else "energy of this GPU is not to be trusted: update the driver"
+    remedy = "" if is_near else "this GPU's energy figures cannot be trusted: update the driver"
     return Finding(what, ok=is_near, found=found, remedy=remedy)
 
 

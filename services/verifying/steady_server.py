@@ -68,7 +68,7 @@ def answer(tokens: int) -> tuple[bytes, ...]:
 
 
 def _read(stream: _Stream) -> bool:
-    """Read a request; an answer begins at the next tick when all of it is there. False if the client went away."""
+    """Read a request; an answer begins at the next tick when all of it has arrived. False if the client went away."""
     try:
         received = stream.connection.recv(1 << 16)
     except ConnectionResetError:  # it closed without reading the end of an answer

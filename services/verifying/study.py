@@ -94,7 +94,7 @@ def _engine(engine: Capabilities, run: pd.Series | None, invalid: pd.DataFrame, 
     requests, tokens = int(run["requests_completed"]), int(run["completion_tokens"])
     wanted = WORKLOAD.output_tokens * LOAD.num_prompts
     if tokens != wanted:
-        counted = f"answered {requests} requests with {tokens} tokens by its own count, where {wanted} were asked for"
+        counted = f"answered {requests} requests with {tokens} tokens by its own count, where {wanted} were requested"
         return Finding(what, ok=False, found=counted, remedy="do not compare its figures per token with others")
     reasons = invalid.loc[invalid["run_id"] == run["run_id"], "sentence"].tolist()
     if reasons:

@@ -196,7 +196,7 @@ def test_only_administrators_manage_users(database: sa.Engine) -> None:
 
 
 def test_a_name_that_is_taken_unknown_or_none_is_refused(database: sa.Engine) -> None:
-    with pytest.raises(AccessError, match="there is a user bob already: `drafthouse user link bob` makes a new link"):
+    with pytest.raises(AccessError, match="user bob already exists: `drafthouse user link bob` makes a new link"):
         accounts.add_user(database, "bob", Role.VIEWER, actor=ADMIN)
     for name in ("", "-x", "a b", "x" * 101, "a\nb"):
         with pytest.raises(AccessError, match="cannot be a user's name"):

@@ -120,12 +120,12 @@ def test_a_release_that_nobody_tried_is_measured_all_the_same_and_says_so(
     arms = [{"name": "plain", "engine": "older", "baseline": True}]
     sentences = [text for _, text in unknown(Context(home.settings), home.study(arms=arms, loads=ONE_LOAD))]
     tried = f"tried were {len(TRIED)} releases, {TRIED[0]} to {newest}"
-    assert sentences == [f"nobody has tried older 9.8.7 with Drafthouse: {UNTRIED}; {tried}"]
+    assert sentences == [f"older 9.8.7 has not been tried with Drafthouse: {UNTRIED}; {tried}"]
     job = worked(home, arms=arms, loads=ONE_LOAD)
     assert (job.state, job.error) == ("done", None)
     monkeypatch.chdir(REPOSITORY)
     (finding,) = (each for each in examine(home.settings) if each.what == "engine older")
-    assert "nobody has tried older 9.8.7 with Drafthouse" in finding.found
+    assert "older 9.8.7 has not been tried with Drafthouse" in finding.found
 
 
 def test_a_plan_says_what_an_older_release_leaves_unknown_of_speculation_alone(
@@ -173,12 +173,19 @@ def test_captures_hold_nothing_of_the_machine_they_were_made_on() -> None:
         text = capture.model_dump_json()
         assert not [part for part in ("site-packages", "/home/", "/root/", str(REPOSITORY)) if part in text]
         assert capture.tried_on <= dt.datetime.now(dt.UTC).date()
-    assert all(f"| vllm {captures()['vllm', tried].version} |" in versions_table() for tried in TRIED)
+    rows = [text.split(" | ") for text in versions_table().splitlines() if text.startswith("| vllm ")]
+    named = [version for row in rows for version in row[0].removeprefix("| vllm ").split(", ")]
+    assert sorted(named) == sorted(captures()["vllm", tried].version for tried in TRIED)
 
 
-def test_tool_calls_ranks_and_sleep_are_told_of_the_releases_that_were_asked() -> None:
-    lines = [text for text in versions_table().splitlines() if " besides: " in text]
-    assert lines[0].startswith("- 0.32.0+cpu besides: a tool call streams; two ranks do not start: ")
-    assert lines[1].startswith('- 0.31.0+cpu besides: a tool call streams; tokens by rank {"0": ')
-    assert all(line.endswith("Sleep mode is not supported on current platform.") for line in lines)
+def test_the_table_says_what_releases_did_with_tools_ranks_and_sleep() -> None:
+    said = dict(
+        text.removeprefix("- ").split(": ", 1)[::-1] for text in versions_table().splitlines() if text[:1] == "-"
+    )
+    assert said["a tool call streams"].startswith("0.32.0+cpu, 0.31.0+cpu, ")
+    (alone,) = [versions for sentence, versions in said.items() if "CPU id list []" in sentence]
+    assert alone == "0.32.0+cpu"
+    assert any("0.31.0+cpu" in versions for sentence, versions in said.items() if sentence.startswith("tokens by rank"))
+    (unable,) = [versions for sentence, versions in said.items() if "Sleep mode is not supported" in sentence]
+    assert unable.startswith("0.32.0+cpu, 0.31.0+cpu, ")
     assert "'function': {'name': 'add'}" in str(captures()["vllm", "0.32.0"].streams["tool call"])

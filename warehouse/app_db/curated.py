@@ -65,7 +65,7 @@ def store(connection: sa.Connection, curated: Curated) -> None:
 
 
 def note_import(engine: sa.Engine, job_ids: Iterable[str], owner: str) -> None:
-    """Note who imported these studies first. Whatever was deleted is there again: its files were imported once more."""
+    """Note who imported these studies first. Whatever was deleted is restored: its files were imported once more."""
     with changing(engine) as connection:
         for job_id in job_ids:
             known = read(connection, job_id)
@@ -78,7 +78,7 @@ def note_import(engine: sa.Engine, job_ids: Iterable[str], owner: str) -> None:
 
 
 def listed(*, hidden: bool = False, tag: str | None = None) -> sa.ColumnElement[bool]:
-    """Return the condition that a job's study is not deleted, nor hidden unless `hidden` ones are asked for, and has
+    """Return the condition that a job's study is not deleted, nor hidden unless `hidden` ones are requested, and has
     the tag, if one is given.
     """
     is_gone = table.c.deleted_at.is_not(None)

@@ -160,7 +160,7 @@ hosts = sa.Table(
     sa.Column("host", sa.Text, primary_key=True),  # or its slot: jobs.fleet.hosts.place
     sa.Column("failures", sa.Integer, nullable=False),  # jobs in a row that it had to put back
     sa.Column("reason", sa.Text, nullable=False),  # of the last one
-    sa.Column("set_aside_at", UtcDateTime),  # since when it takes no job; null: it takes some
+    sa.Column("set_aside_at", UtcDateTime),  # when it stopped taking jobs; null: it takes them
 )
 
 curated_studies = sa.Table(
@@ -170,7 +170,7 @@ curated_studies = sa.Table(
     sa.Column("name", sa.Text, doc="its later name, if any"),
     sa.Column("note", sa.Text, nullable=False, server_default=sa.text("''"), doc="its note"),
     sa.Column("tags", sa.Text, nullable=False, server_default=sa.text("''"), doc="separated by commas"),
-    sa.Column("hidden_at", UtcDateTime, doc="since when lists leave it out"),
+    sa.Column("hidden_at", UtcDateTime, doc="when it was hidden from lists"),
     sa.Column("deleted_at", UtcDateTime, doc="when it left the views of results"),
     sa.Column("deleted_by", sa.Text),  # everybody reads the warehouse, and only administrators who did what
     sa.Column("called", sa.Text, doc="its name when it was deleted"),
@@ -367,7 +367,7 @@ series = sa.Table(
     sa.Column("engine", sa.Text, doc="such as vllm@newest; null: the study's"),
     sa.Column("priority", sa.Integer, nullable=False, doc="of its jobs"),
     sa.Column("added_at", UtcDateTime, nullable=False, doc="when it was added"),
-    sa.Column("paused_at", UtcDateTime, doc="since when nothing is due"),
+    sa.Column("paused_at", UtcDateTime, doc="when it was paused"),
     sa.Column("removed_at", UtcDateTime, doc="when it was removed"),
     sa.Column("silenced_until", UtcDateTime, doc="alarms until then are sent nowhere"),
     sa.Column("due_since", UtcDateTime, nullable=False),  # when it was added or resumed: nothing was due before

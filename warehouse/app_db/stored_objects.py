@@ -1,6 +1,6 @@
 """The table of what is in the object store: readers ask for what is newer than the last they know, and list nothing.
 
-A row is written after the manifest, so what it names is there. Serials become visible in their order, because everyone
+A row is written after the manifest, so what it names exists. Serials become visible in their order, because everyone
 who assigns one waits for the one before: a reader that has seen a serial has missed none below it.
 """
 

@@ -91,7 +91,7 @@ class StoredMetric(_Stored):
 class Judgement(_Stored):
     """The verdicts on a job by every metric that decides, computed together, and what they rest on.
 
-    `tries` is how often the job had been retried when it ended, None if somebody asked for the judgement.
+    `tries` is how often the job had been retried when it ended, None if a person requested the judgement.
     """
 
     format_version: Literal[1] = 1

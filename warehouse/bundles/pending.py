@@ -1,7 +1,7 @@
 """Marks what is in the folder of bundles, but not in the object store yet: the folder is the spool of the uploads.
 
 `<bundles>-pending/` has an empty file for each bundle and each stored verdict that waits. The mark is on disk before
-what it names, and is removed once manifest and row are there (`uploads`). So whatever has no mark is in the store, and
+what it names, and is removed once manifest and row exist (`uploads`). So whatever has no mark is in the store, and
 equal there. A lab without an object store has no such folder, and nothing is marked.
 """
 
@@ -53,7 +53,7 @@ def remove_mark(bundles: Path, path: str) -> None:
 
 
 def make_pending_folder(bundles: Path, paths: Iterable[str]) -> None:
-    """Make the folder, with a mark for each path: all of them or none. It stays as it is if it is there."""
+    """Make the folder, with a mark for each path: all of them or none. An existing one stays as it is."""
     folder = pending_folder(bundles)
     staged = folder.with_name(f".{folder.name}-{uuid.uuid4().hex[:8]}")
     staged.mkdir(parents=True)

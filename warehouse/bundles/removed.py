@@ -76,7 +76,7 @@ def restore_job(bundles: Path, job_id: str) -> list[str]:
 
 
 def purge_job(bundles: Path, job_id: str) -> None:
-    """Delete the runs and verdicts of a job for good, those that were moved aside too; repeating it goes on.
+    """Delete the runs and verdicts of a job for good, those that were moved aside too; repeating it continues.
 
     They are moved aside first, and empty folders stay there: by them the ingester finds what is gone.
     """

@@ -189,7 +189,7 @@ def read_log(folder: Path, run: RunRecord) -> EngineLog | None:
 
 
 def is_whole(folder: Path) -> bool:
-    """Return whether every file of a measured run is there. On a network file system they may appear after their
+    """Return whether every file of a measured run exists. On a network file system they may appear after their
     folder.
     """
     return all((folder / name).exists() for name in (RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE))

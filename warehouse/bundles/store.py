@@ -52,7 +52,7 @@ _OVERWRITES = "{} lets a second writer replace an object (it ignores If-None-Mat
 
 
 class StoreAway(UserError):  # noqa: N818 - an event, not a failure: nothing is lost by trying again
-    """The object store does not answer, or refuses, or what another host measured is not there yet."""
+    """The object store does not answer, or refuses, or what another host measured has not arrived yet."""
 
 
 class Part(Frozen):
@@ -80,7 +80,7 @@ class ObjectStore:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         self._is_tested = False  # whether it refuses a second writer
-        self._uploaded = set[str]()  # parts whose manifest is not there yet: they are not sent again
+        self._uploaded = set[str]()  # parts whose manifest is not stored yet: they are not sent again
         with self._named():
             self._store = _connect(self.url)
 
@@ -112,7 +112,7 @@ class ObjectStore:
 
     def fetch(self, bundles: Path, path: str) -> bool:
         """Bring a bundle or a verdict into the folder, after checking every digest; return False if it is not in the
-        store. What is there already stays. Raises BundleError if a digest differs, OSError if the disk is full.
+        store. What exists already stays. Raises BundleError if a digest differs, OSError if the disk is full.
         """
         content = self._get(_key(path))
         if content is None:
@@ -231,7 +231,7 @@ class ObjectStore:
         return _OVERWRITES.format(self.url) if overwrites else None
 
     def _create(self, key: str, content: bytes) -> bool:
-        """Write an object; return False if it is there already."""
+        """Write an object; return False if it exists already."""
         import obstore  # noqa: PLC0415 - see the module's docstring
 
         with self._named():

@@ -1,4 +1,4 @@
-"""Uploads what is pending in a home to the object store: between measured windows, and again until it is there.
+"""Uploads what is pending in a home to the object store: between measured windows, and again until it succeeds.
 
 Killed at any line it loses and doubles nothing: parts and manifest are written again with the same content, the row is
 written once, and the mark that a bundle is pending goes last.
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 _POLL_EVERY_S, _LONGEST_PAUSE_S = 0.5, 30.0
 #: A window that begins during an upload ends it within this time.
 _WINDOW_SEEN_WITHIN_S = 0.05
-#: How long a process that ends goes on uploading.
+#: How long an ending process keeps uploading.
 _LAST_S = 10.0
 #: A bundle that is marked and missing for so long was never finished: its writer was killed.
 _LEFT_BEHIND_S, _BEING_WRITTEN_S = 24 * 3600.0, 60.0
@@ -73,7 +73,7 @@ class Uploads:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Upload what is left, for a few seconds at most: the next start goes on with the rest."""
+        """Upload what is left, for a few seconds at most: the next start uploads the rest."""
         self._stop.set()
         self._thread.join(_LAST_S)
 
@@ -249,7 +249,7 @@ async def _until_window(home: Path, work: Coroutine[Any, Any, T]) -> T:
 
 
 def _remove(local: Path) -> None:
-    """Remove a bundle or a verdict, if it is there, so that nobody sees a part of it."""
+    """Remove a bundle or a verdict, if it exists, so that no reader sees a part of it."""
     if local.is_dir():
         hidden = local.with_name(f".writing-{local.name}-removed")
         shutil.rmtree(hidden, ignore_errors=True)

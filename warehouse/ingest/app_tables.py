@@ -64,7 +64,7 @@ AppTables = Mapping[str, Replica]
 
 @dataclass(frozen=True)
 class _Events:
-    """The newest event, and how far all events are there: an open transaction may still add one before the newest.
+    """The newest event, and how far all are committed: an open transaction may still add one before the newest.
 
     Every transaction that could add one up to `newest` has ended when `next_transaction` is the oldest that is open.
     """

@@ -50,7 +50,7 @@ def judge_ended_job(connection: duckdb.DuckDBPyConnection, job: Row) -> Judgemen
 
 
 def store_judgement(connection: duckdb.DuckDBPyConnection, bundles: Path, judgement: Judgement) -> None:
-    """Write the verdicts to their file, if it is not there yet, then what is in the file to the master.
+    """Write the verdicts to their file unless it exists, then the file's content to the master.
 
     Safe to repeat after being killed anywhere. Raises OSError if the file cannot be written, BundleError if the one
     that is there cannot be read.

@@ -184,7 +184,7 @@ def _ingest(ingester: Ingester, batch: Mapping[str, Path]) -> None:
     try:
         with _named(f"ingesting {', '.join(batch)}"), ingester.opened.reading(batch):
             rejected = add_bundles(ingester.connection, ingester.settings.bundles, batch.values())
-    except MASTER_ERRORS as error:  # should one of them be the reason, the others go on once the master is open again
+    except MASTER_ERRORS as error:  # if one of them is the reason, the others continue once the master is open again
         for path in batch:
             _set_aside(ingester, path, error)
         raise
@@ -335,7 +335,7 @@ def _record_rejections(ingester: Ingester) -> None:
 
 
 def _replicate(ingester: Ingester) -> None:
-    """Replicate the app tables if they changed. Ingestion goes on while the app database cannot be reached or read."""
+    """Replicate the app tables if they changed. Ingestion continues while that database cannot be read."""
     try:
         tables = ingester.app_tables.changed()
     except DATABASE_ERRORS as error:
@@ -415,7 +415,7 @@ def run(settings: Settings, stop: threading.Event) -> None:
                     _ingest_until(stop, ingester)
             except MASTER_ERRORS as error:
                 sentence = _sentence(settings.master_file, error)
-                trace = None if sentence == logged else error  # once: this may go on for hours
+                trace = None if sentence == logged else error  # once: this may last for hours
                 _log.error("%s. Nothing is lost; trying again in %g s", sentence, RETRY_S, exc_info=trace)
                 logged = sentence
                 stop.wait(RETRY_S)

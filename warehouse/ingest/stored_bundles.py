@@ -17,7 +17,7 @@ from warehouse.bundles.removed import remove_copy
 from warehouse.bundles.store import ObjectStore, StoreAway, is_path, local_path
 
 _log = logging.getLogger("drafthouse.ingester")
-#: Fetching begins nothing new after this time, so that the ingester goes on with what has come.
+#: Fetching begins nothing new after this time, so that the ingester continues with what has arrived.
 _BUDGET_S = 2.0
 _TOGETHER = 32
 _LONGEST_PAUSE_S = 60.0

@@ -1,4 +1,4 @@
-"""Any percentile of the latencies of a run's requests, besides those that are metrics of a run.
+"""Any percentile of the latencies of a run's requests, apart from those that are metrics of a run.
 
 A percentile is named like a metric: `ttft_p97.5_ms`.
 """

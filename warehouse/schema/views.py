@@ -1,7 +1,7 @@
 """The views that readers and SQL users query, each column with its meaning.
 
 Views and comments follow from the declared columns. They are brought up to date whenever the ingester starts or
-`drafthouse migrate` runs, so no revision creates them; a revision only marks since when a view exists.
+`drafthouse migrate` runs, so no revision creates them; a revision only marks when a view was added.
 """
 
 from __future__ import annotations

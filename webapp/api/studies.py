@@ -121,7 +121,7 @@ def submit_study(call: AuthorisedCall, sent: Annotated[SentStudy, Body()]) -> Su
 
 class CuratedStudy(BaseModel):
     """What people added to a study. `name` is null if it has its first one; `depends` names what shows or rests on it,
-    where one study is asked for.
+    where one study is requested.
     """
 
     job_id: str
@@ -213,7 +213,7 @@ def compare(
 ) -> dict[str, Any]:
     """Compare each arm with the baseline: ratio, interval and verdict. The study is a name, a digest or a job's id.
 
-    Verdicts are those stored when the study ended; `standing` says since when they stand and what they rest on.
+    Verdicts are those stored when the study ended; `standing` says when that was and what they rest on.
     """
     with open_warehouse(call.settings.warehouse_file) as con:
         comparison = compare_study(con, study, metric, baseline=baseline, strict=strict, judgement=judgement)

@@ -78,7 +78,7 @@ class LoadAxis:
 
 @dataclass(frozen=True)
 class Setting:
-    """Properties that the panels of a figure share, besides their y range."""
+    """Properties that the panels of a figure share, apart from their y range."""
 
     axis: LoadAxis
     styles: tuple[ArmStyle, ...]

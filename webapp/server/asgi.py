@@ -64,7 +64,7 @@ async def _redirect(request: Request) -> RedirectResponse:
 
 
 def routes() -> list[Route | Mount]:
-    """Return all routes besides Streamlit's own."""
+    """Return all routes other than Streamlit's own."""
     pages = page_routes() if workarounds.INDEX_HTML in workarounds.enabled() else []
     return [
         *access_routes(gate()),

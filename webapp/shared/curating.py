@@ -114,7 +114,7 @@ def _delete(job_id: str, called: str) -> None:
 @callback
 def _restore(job_id: str) -> None:
     curation.restore(published_data.settings(), published_data.engine(), job_id, actor=visitor.actor())
-    undo_banner.record(UNDO, f"{job_id} is restored. Its results are there again within seconds.", icon="undo")
+    undo_banner.record(UNDO, f"{job_id} is restored. Its results reappear within seconds.", icon="undo")
 
 
 def show_gone(job_id: str) -> bool:

@@ -293,7 +293,7 @@ def show_empty_state() -> None:
         active = queue.active(published_data.engine())
     if active:
         text = f"{literal(active[0].name)} is {active[0].state}. Its first run appears here seconds after it ends."
-        with empty_state("No results yet: the first study is on its way", text):
+        with empty_state("No results yet: the first study is queued or running", text):
             st.page_link(page_file("jobs"), label="Watch it on the Jobs page", icon=":material/list_alt:")
     else:
         text = (
@@ -386,7 +386,7 @@ def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Che
 def show_nothing_to_compare(runs: pd.DataFrame, needed: str) -> None:
     """Say that nothing can be compared yet. `needed`: the requirements, as a sentence without its full stop.
 
-    Arms of which no run is valid are named: they were measured, and are missing all the same.
+    Arms without a valid run are named: they were measured, but are missing.
     """
     counted = runs[runs["is_counted"]]
     is_valid = (counted["status"] == "completed") & (counted["is_valid"] != False)  # noqa: E712 - null counts as valid

@@ -47,7 +47,7 @@ def engine_user(settings: Settings) -> EngineUser | None:
         raise SettingsError("DRAFTHOUSE_ENGINE_USER must not be root: name a user who owns nothing")
     if settings.home_group is not None:
         raise SettingsError(
-            "DRAFTHOUSE_ENGINE_USER and DRAFTHOUSE_HOME_GROUP cannot be set at once: engines go through the home as "
+            "DRAFTHOUSE_ENGINE_USER and DRAFTHOUSE_HOME_GROUP cannot both be set: engines go through the home as "
             "its group, and would read the warehouse"
         )
     if os.geteuid() != 0:

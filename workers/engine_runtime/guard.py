@@ -3,7 +3,7 @@
 The worker runs this file with the longest length of the engine's log, the ids of the engine's user (empty: the
 worker's), the folder of its temporary files, and the engine's command; and holds the other end of our standard input, a
 socket. Each line on it is an order: `still` suspends every process of the engine, `go` resumes them, both answered by a
-line of their own; a number ends the engine with so many seconds of grace. End of file means that the worker is gone,
+line of their own; a number ends the engine with that many seconds of grace. End of file means that the worker is gone,
 even by kill -9: then the engine gets a short grace. Standard library only, so that it starts in milliseconds.
 """
 

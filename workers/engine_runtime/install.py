@@ -82,7 +82,7 @@ def folder_name(version: str) -> str:
 
 
 def add_engine(engines_file: Path, version: str) -> str:
-    """Add the version to engines.toml with the environment of `vllm`, unless it is there. Return a sentence."""
+    """Add the version to engines.toml with the environment of `vllm`, unless it has it. Return a sentence."""
     name = f"vllm-{version.replace('.', '-')}"
     engines = tomllib.loads(engines_text(engines_file))
     if name in engines:

@@ -1,4 +1,4 @@
-"""Engines that stay up after a study for the next one that would start the very same: a start is time not measured.
+"""Engines that stay up after a study for the next one that needs the same: a start is time not measured.
 
 Only a whole launch is kept, because the engines of one share the memory that each finds at its start. It stands still,
 holds memory, and ends when its time is over, when anything else is started on this host while memory is scarce, and
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 #: A start ends the engines that other workers of this host keep if less than this share of its memory is available.
 _PLENTY = 0.5
 _STOP_GRACE_S = 10.0
-#: A kept engine that does not answer within this time is started anew.
+#: A kept engine that does not answer within this time is restarted.
 _WAKES_WITHIN_S = 30.0
 _PORT = "--port"
 #: Absolute paths in a word of a command line, which may be JSON.
@@ -89,7 +89,7 @@ def identity(
 
 
 def _files(path: Path) -> list[tuple[str, int, int]]:
-    """Return path, bytes and time of a file, or of the files right in a folder; nothing if neither is there."""
+    """Return path, bytes and time of a file, or of the files right in a folder; nothing if neither exists."""
     try:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         stats = [(file, file.stat()) for file in files if file.is_file()]
@@ -200,7 +200,7 @@ class KeptEngines:
 
 
 def _moved(launch: KeptLaunch, logs: Sequence[Path]) -> KeptLaunch:
-    """Return the launch with its logs renamed to these; the engines go on writing them."""
+    """Return the launch with its logs renamed to these; the engines keep writing them."""
     engines = []
     for engine, log in zip(launch.engines, logs, strict=True):
         engine.command.log.replace(log)

@@ -23,7 +23,7 @@ from lab.errors import UserError
 from workers.engine_runtime.install import uv
 
 _NEEDED = ("torch", "transformers")
-#: What our server imports besides.
+#: What else our server imports.
 _OF_SERVER = ("aiohttp", "jinja2", "pydantic")
 _FOLDER = "transformers"
 _COMMAND_OF_VLLM, _COMMAND = '"{engines}/vllm/bin/python"', f'"{{engines}}/{_FOLDER}/bin/python"'

@@ -79,7 +79,7 @@ class EngineProcess:
         self._order(b"still\n")
 
     def resume(self) -> None:
-        """Let a suspended engine go on."""
+        """Resume a suspended engine."""
         self._order(b"go\n")
 
     def may_end(self, *, at_any_time: bool) -> None:

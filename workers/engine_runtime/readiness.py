@@ -34,7 +34,7 @@ _HELLO = Prompt("hello", None, "Say hello.")
 _HELLO_TOKENS = 8
 #: Keys of the request that studies do not depend on, and the endpoint's field that turns each off.
 _UNASKED: dict[str, Any] = {"continuous_usage": False, "token_ids": False, "further": {}}
-#: What servers differ in: the name of a needed key, and whether usage has to be asked for.
+#: What servers differ in: the name of a needed key, and whether usage has to be requested.
 _RENAMED: dict[str, Any] = {"limit_key": "max_completion_tokens"}
 _USAGE_UNASKED: dict[str, Any] = {"usage_option": False}
 _MOST_CHARS_OF_VERSION = 200
@@ -89,7 +89,7 @@ async def reach(endpoint: Endpoint, kind: Kind, timeout_s: float) -> Ready:
                 break
             await asyncio.sleep(_ASK_AGAIN_EVERY_S)
     waited_s = time.monotonic() - began_s
-    waited = f" (it was asked again for {waited_s:.0f} s)" if waited_s >= 1 else ""
+    waited = f" (it was polled for {waited_s:.0f} s)" if waited_s >= 1 else ""
     why = f"{record.error}{waited}{_unused_proxy(record.error)}"
     raise EngineError(f"the server at {endpoint.base_url} did not answer a request: {why}")
 

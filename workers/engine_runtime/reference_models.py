@@ -22,7 +22,7 @@ _MADE_FROM = ("prepare.py", "*/*.safetensors", "*/*.json", "prompts/*.jsonl")
 
 @write_for_engines()
 def prepare_models(settings: Settings) -> str:
-    """Write the reference models, unless they are there. Return a sentence for the user. Raises UserError."""
+    """Write the reference models, unless they exist. Return a sentence for the user. Raises UserError."""
     folder, recipe = settings.models_dir, _recipe()
     stamp = folder / STAMP
     if stamp.exists() and stamp.read_text(encoding="utf-8") == recipe:

@@ -86,7 +86,7 @@ ROWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 
-#: Messages about the host: a driver or a GPU that fails, a library that is not there, a disk that is full or away.
+#: Messages about the host: a driver or a GPU that fails, a missing library, a disk that is full or away.
 _OF_HOST = re.compile(
     r"no CUDA-capable device|CUDA driver version is insufficient|NVIDIA driver on your system is too old"
     r"|Found no NVIDIA driver|Driver/library version mismatch|driver/library version mismatch|NVMLError"
@@ -290,7 +290,7 @@ def is_of_host(why: str) -> bool:
 
 
 def lacks_gpu_memory(why: str) -> bool:
-    """Return whether an engine found too little GPU memory: for what it was told to hold, or held by others."""
+    """Return whether an engine found too little GPU memory: for what it was configured to hold, or held by others."""
     return _NO_GPU_MEMORY.search(why.partition("\n")[0]) is not None
 
 

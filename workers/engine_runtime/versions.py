@@ -111,7 +111,9 @@ def _commit(repository: Path, name: str) -> str:
     try:
         return _run("git", "-C", str(repository), "rev-parse", "--verify", *revision).strip().splitlines()[-1]
     except UserError as error:
-        raise UserError(f"{name!r} is no commit of {repository}: name one, a tag or a branch ({error})") from None
+        raise UserError(
+            f"{name!r} is not a commit of {repository}: name another commit, tag or branch ({error})"
+        ) from None
 
 
 def install_version(settings: Settings, base: str, source: str, version: Version) -> str:

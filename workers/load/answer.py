@@ -150,7 +150,7 @@ class Answer:
             self.speculation = {ours: _count(details[name]) for ours, name in _SGLANG.items() if name in details}
 
     def _take_drafted(self, counts: Any, names: Mapping[str, str]) -> None:
-        """Take drafted and accepted tokens if both are there: neither is where nothing was drafted."""
+        """Take drafted and accepted tokens if both are given: an answer without drafts gives neither."""
         drafted = {ours: _countable(counts, name) for ours, name in names.items()}
         known = {ours: tokens for ours, tokens in drafted.items() if tokens is not None}
         self.speculation = known if len(known) == len(drafted) else self.speculation

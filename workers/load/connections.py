@@ -40,7 +40,7 @@ _MOST_HEAD_BYTES = 1 << 20
 #: Bytes of a header shown in an error.
 _SHOWN_BYTES = 100
 _SLICE_S = 0.0002
-#: A server that closed a used connection while a request was on its way shows that at once. One that takes longer has
+#: A server that closed a used connection while a request was in flight shows that at once. One that takes longer has
 #: accepted the request.
 _STALE_WITHIN_S = 1.0
 #: Pieces that one connection may have queued: a server that sends faster than its answer is parsed must not fill
@@ -154,7 +154,7 @@ class Connections:
         most_bytes: int,
         fresh: bool = False,
     ) -> Response:
-        """Send a request, with `fresh` on a new connection, and read its answer to the end.
+        """Send a request (on a new connection if `fresh`) and read its answer to the end.
 
         Raises OSError: CannotConnectError, StaleConnectionError, or any broken connection. An answer of more than
         `most_bytes` is an error, too: a foreign server must not fill this process's memory.
@@ -179,7 +179,7 @@ class Connections:
                 connection.close()
 
     async def open(self, url: str, count: int) -> None:
-        """Open so many connections, so that no request of a window waits for its own. Failures are left to those."""
+        """Open this many connections, so that no request of a window waits for its own. Failures are left to those."""
         parts = urlsplit(url)
         origin = _Origin(parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme])
         opening = [self._connect(origin) for _ in range(count)]
@@ -412,7 +412,7 @@ class _Connection:
         try:
             self._parser.feed_data(received)
         except httptools.HttpParserCallbackError as bug:
-            logger.exception("what came could not be received")
+            logger.exception("the received data could not be read")
             self._end(ConnectionError(f"an error inside Drafthouse ({bug.__context__!r}): see the worker's log"))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._end(ConnectionError(f"the answer is not HTTP ({error})"))

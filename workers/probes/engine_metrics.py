@@ -191,7 +191,7 @@ def _samples(text: str, names: Collection[str], below: float) -> dict[str, _Samp
     """
     found: dict[str, list[Sample]] = {name: [] for name in names}
     unknown, seen, prefixes = set[str](), set[Any](), tuple(names)
-    for line in io.StringIO(text):  # one by one, so that other threads go on meanwhile
+    for line in io.StringIO(text):  # one by one, so that other threads run meanwhile
         if not line.startswith(prefixes) or (match := _NAME.match(line)) is None or (name := match[0]) not in found:
             continue
         try:

@@ -18,7 +18,7 @@ from workers.engine_runtime.process import EngineProcess, NoProcess, marked
 _PROC, _CPUS, _CGROUPS = Path("/proc"), Path("/sys/devices/system/cpu"), Path("/sys/fs/cgroup")
 #: Clients of container engines: the engine itself is then no descendant of theirs.
 _CONTAINER_CLIENTS = frozenset({"docker", "podman", "nerdctl"})
-#: The clock of at most so many processors is read, since the kernel asks each of them.
+#: The clock of at most this many processors is read, since the kernel asks each of them.
 _MOST_CLOCKS = 8
 
 

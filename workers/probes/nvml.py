@@ -188,7 +188,7 @@ def _gpus_at(index: int) -> list[Gpu]:
 
 
 def _slices(board: Any) -> list[Any]:
-    """Return the slices of a GPU; none if it is used as a whole. Numbers without a slice are not found."""
+    """Return the slices of a GPU; none if it is used as a whole. Numbers without a slice count as not found."""
     mode = known(lambda: list(pynvml.nvmlDeviceGetMigMode(board)))
     if mode is None or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
         return []

@@ -56,7 +56,7 @@ class Telemetry:
         self._gauges, self._gpus, self._others = gauges, of_engine.gpus, OtherProcesses(of_engine, idle)
         self._gauges_rest_until_s = 0.0
         self._engines = (engine, *idle)
-        self._one_at_a_time = threading.Lock()  # a cancelled read goes on in its thread
+        self._one_at_a_time = threading.Lock()  # a cancelled read continues in its thread
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:

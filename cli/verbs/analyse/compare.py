@@ -230,7 +230,7 @@ def _show(comparison: StudyComparison, agreed: Sequence[Agreement], findings: Se
 
 
 def _show_reading(comparison: StudyComparison) -> None:
-    """Print the reading of the verdicts, since when they stand, and how large the noise is by the controls."""
+    """Print the reading of the verdicts, when they were stored, and how large the noise is by the controls."""
     print_text(f"verdicts: {READING_WORDS[comparison.strict]}")
     print_text(f"metrics: {multiplicity(strict=comparison.strict)}")
     print_text(f"standing: {comparison.standing}")

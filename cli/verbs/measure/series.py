@@ -130,12 +130,12 @@ def check(*, as_json: AsJson = False) -> None:
 def pause(name: Name) -> None:
     """Queue nothing until the series is resumed."""
     store.pause(ready_database(), name, actor=local_actor())
-    print_text(f"{name} is paused: `drafthouse series resume {name}` goes on")
+    print_text(f"{name} is paused: `drafthouse series resume {name}` resumes it")
 
 
 @app.command()
 def resume(name: Name) -> None:
-    """Go on with a paused series from now."""
+    """Resume a paused series from now on."""
     store.resume(ready_database(), name, actor=local_actor())
     print_text(f"{name} is next due at {_next(store.named(ready_database(), name))}")
 

@@ -96,7 +96,7 @@ def rename(
     """Give a study another name; links to it stay."""
     lab = the_lab()
     changed = lab.change_study(lab.study(study)[0].job_id, name=name)
-    print_text(f"{changed.job_id} is {f'called {changed.name}' if changed.name else 'called as it was first'}")
+    print_text(f"{changed.job_id} is {f'called {changed.name}' if changed.name else 'called by its first name again'}")
 
 
 @app.command()
@@ -111,7 +111,7 @@ def hide(study: StudyId, *, show: Annotated[bool, typer.Option("--show", help="S
 def delete(
     study: StudyId,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do so although something depends on it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete it even if something depends on it.")] = False,
 ) -> None:
     """Delete a study; `drafthouse study restore` brings it back."""
     lab = the_lab()

@@ -42,6 +42,6 @@ def install_for_demo(settings: Settings) -> None:
     """Install vLLM, unless engines.toml names one of the host's own, and prepare the reference models."""
     profile = read_profiles(settings.engines_file).get("vllm")
     if profile is None or profile.command[0].startswith(_OURS):
-        print_text("Installing vLLM and preparing the reference models, unless they are there ...")
+        print_text("Installing vLLM and preparing the reference models, where missing ...")
         print_text(install_vllm(settings.engines_dir / folder_name(VLLM_VERSION)))
     print_text(prepare_models(settings))

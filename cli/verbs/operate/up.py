@@ -133,6 +133,6 @@ def _tend_until_stopped(services: supervisor.Services) -> None:
 
 
 def become(command: tuple[str, ...]) -> None:
-    """Go on as another program."""
+    """Continue as another program."""
     sys.stdout.flush()
     os.execv(command[0], command)  # noqa: S606 - the same process, so that signals and exit status are the service's own

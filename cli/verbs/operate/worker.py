@@ -50,7 +50,7 @@ def worker(
 ) -> None:
     """Run this host's workers in the foreground: one for each slot, or only the worker of DRAFTHOUSE_SLOT.
 
-    TERM (systemd, Slurm, Kubernetes) drains them; Ctrl-C stops them at once, without the run in hand.
+    TERM (systemd, Slurm, Kubernetes) drains them; Ctrl-C stops them at once and loses the current run.
     """
     if context.invoked_subcommand is not None:
         return
@@ -80,7 +80,7 @@ def enroll(
     host: Host,
     *,
     at: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name by which workers reach database and broker.")
+        str | None, typer.Option(metavar="NAME", help="Name at which workers reach database and broker.")
     ] = None,
     ca: Annotated[
         Path | None,
@@ -112,7 +112,7 @@ def enroll(
 
 @app.command()
 def revoke(host: Host) -> None:
-    """End the keys of a worker host at once; what it was running goes back to the queue."""
+    """End the keys of a worker host at once; its studies go back to the queue."""
     for remark in enrolment.revoke(load_settings(), host, actor=local_actor()):
         print_text(remark)
     print_text(f"{host} has no keys any more")

@@ -20,7 +20,7 @@ _UNITS_MS = {"s": 1000.0, "s/token": 1000.0, "ms": 1.0, "ms/token": 1.0}
 _LATENCIES = {"time_to_first_token": "ttft", "time_per_output_token": "tpot", "request_latency": "e2e"}
 _VERSIONS = ("0.1", "0.2", "0.2.1")
 _V1, _V2 = "metrics", "results.request_performance.aggregate"
-#: Generators of which the report has the tokens that the client counted.
+#: Generators whose reports have the tokens that the client counted.
 _CLIENT_COUNTS = ("inference-perf",)
 _NO_TPOT = {
     "inference-perf": "divided by the client's own token count",

@@ -30,7 +30,7 @@ ANY_ARM = (
 
 
 class Reported(Frozen):
-    """What the engine's own Python said when it was asked (probe_scripts)."""
+    """What the engine's own Python reported (probe_scripts)."""
 
     flags: tuple[str, ...]
     types: dict[str, FlagType]

@@ -9,17 +9,19 @@ from lab.study.methods import METHODS
 
 
 def versions_table() -> str:
-    """Return the table, and below it in whose words what was refused."""
+    """Return the table, with a row for releases that did the same, and below it the errors of what was refused."""
     tried = list(captures().values())[::-1]
     methods = list(dict.fromkeys(name for capture in tried for name in capture.arms))
     head = ["version", "tried", *("no speculation" if name == BASELINE else f"`{name}`" for name in methods)]
-    head += ["lists besides", "acceptance", "unknown"]
+    head += ["also lists", "acceptance", "unknown"]
     rows = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    versions: dict[tuple[str, ...], list[str]] = {}
     for capture in tried:
         arms = [capture.arms[name].state if name in capture.arms else "not tried" for name in methods]
-        cells = [f"{capture.kind} {capture.version}", str(capture.tried_on), *arms]
-        cells += [_listed(capture), _acceptance(capture), _unknown(capture)]
-        rows.append(f"| {' | '.join(cells)} |")
+        cells = (str(capture.tried_on), *arms, _listed(capture), _acceptance(capture), _unknown(capture))
+        versions.setdefault((capture.kind, *cells), []).append(capture.version)
+    for (kind, *shared), names in versions.items():
+        rows.append(f"| {kind} {', '.join(names)} | {' | '.join(shared)} |")
     return "\n".join((*rows, "", *_refusals(tried), *_besides(tried)))
 
 
@@ -46,8 +48,8 @@ def _unknown(capture: Capture) -> str:
 
 
 def _besides(tried: list[Capture]) -> list[str]:
-    """Return what was seen of tool calls, several ranks and sleep, of the releases that were asked."""
-    lines = []
+    """Return how the releases that were tried with them handle tool calls, several ranks and sleep."""
+    lines: dict[str, list[str]] = {}
     for capture in tried:
         found = []
         if (stream := capture.streams.get("tool call")) is not None:
@@ -58,8 +60,9 @@ def _besides(tried: list[Capture]) -> list[str]:
             found.append(f"asleep it answers {asleep.text}")
         elif (refused := capture.answers.get("sleep")) is not None:
             found.append(f"sleep mode is refused: {refused.text}")
-        lines += [f"- {capture.version} besides: {'; '.join(found)}"] if found else []
-    return lines
+        for sentence in found:
+            lines.setdefault(sentence, []).append(capture.version)
+    return [f"- {', '.join(names)}: {sentence}" for sentence, names in lines.items()]
 
 
 def _refusals(tried: list[Capture]) -> list[str]:

@@ -51,7 +51,7 @@ def arguments(
     """Return the words after `vllm serve` for this arm. Flags, which come later, override the arm's configuration.
 
     vLLM splits the values of its own file (`--config`) into words, which may be flags, so it gets no file. `takes`
-    returns whether this engine has a flag that no study asked for.
+    returns whether this engine has a flag that no study set.
     """
     return (
         model_path(models_dir, study.target),

@@ -19,7 +19,7 @@ from jobs.engines.speculation.option import (
 _EAGLE, _MTP, _NGRAM, _SUFFIX = ("eagle3",), ("mtp",), ("ngram",), ("suffix",)
 OPTIONS: tuple[Option, ...] = (
     Option("max_total_draft_tokens", "nodes of the draft's tree", whole(0), "16"),
-    Option("max_concurrency", "no speculation above so many requests at once", whole(1), "32"),
+    Option("max_concurrency", "no speculation above this many requests at once", whole(1), "32"),
     Option("draft_len_schedule", "tokens drafted up to each batch size", lengths_by_batch, "{ 4 = 3, 8 = 2, 32 = 1 }"),
     Option("acceptance_rate_window_size", "rounds looked back at", whole(0), "100"),
     Option(
@@ -51,7 +51,7 @@ OPTIONS: tuple[Option, ...] = (
         "true",
         _MTP,
     ),
-    Option("relaxed_topk", "accepted if among so many likeliest", whole(1), "10", _MTP),
+    Option("relaxed_topk", "accepted if among this many likeliest", whole(1), "10", _MTP),
     Option("relaxed_delta", "and so near to the likeliest", number(0), "0.6", _MTP),
     Option("begin_thinking_phase_token", "token id", whole(0), "128798", _MTP),
     Option("end_thinking_phase_token", "token id", whole(0), "128799", _MTP),

@@ -1,4 +1,4 @@
-"""Checks that enough requests were answered, and that each got the tokens it asked for."""
+"""Checks that enough requests were answered, and that each got the tokens it requested."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ CHECKS = (
         traps=(13,),
         severity="warning",
         looks_at=("reset_problem",),
-        threshold="any run before which the server was asked to reset its prefix cache and did not. A server without "
+        threshold="any run before which the server did not reset its prefix cache although requested. A server without "
         "that request (HTTP 404) was not asked",
         why="Prompts of an earlier run may come from the cache; warm_prefix_cache says how many, if the server "
         "counts hits.",

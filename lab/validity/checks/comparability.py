@@ -28,7 +28,7 @@ _SHOWN_CHARS = 40
 #: How much prompt tokens of the same prompts may differ between arms: per prompt, and as a share for a warning and for
 #: an invalid finding. A begin-of-text token that one engine does not count is one.
 TEMPLATE_TOKENS, PROMPTS_WARNING, PROMPTS_INVALID = 2, 0.01, 0.1
-#: How much text a token may differ between arms, beyond this many standard errors over so many prompts.
+#: How much text a token may differ between arms, beyond this many standard errors over this many prompts.
 TEXT_APART, ERRORS, LEAST_PROMPTS = 0.1, 4.0, 16
 
 
@@ -287,7 +287,7 @@ CHECKS = (
         "observability",
         why="Turning on speculation changes other settings, such as the token budget or the captured graphs.",
         advice="Set what is named to the same value for both arms, or state that it is part of the comparison.",
-        rule=lambda runs: _fired(runs, changed_settings, "have other settings, besides speculation,"),
+        rule=lambda runs: _fired(runs, changed_settings, "have other settings, apart from speculation,"),
     ),
     StudyCheck(
         name="prompt_tokens_differ",

@@ -204,7 +204,7 @@ CHECKS = (
         severity="note",
         looks_at=("windows", *FIGURES, "duration_s", "arm", "workload", "load", "repeat", "started_at"),
         needs=("arm",),
-        threshold=f"a round is more than {ROUNDS_APART:g} times from the same round of another repeat in throughput "
+        threshold=f"a round is more than {ROUNDS_APART:g} times apart from that of another repeat in throughput "
         f"or median TPOT; rounds below {LEAST_ROUND_S:g} s do not count. With 20 % scatter that happens "
         "in 0.1 % of cells of twelve rounds",
         why="Another program or the server slowed one short window.",
@@ -221,7 +221,7 @@ CHECKS = (
         threshold=f"an arm's closed-loop throughput differs by more than {percent(STARTS_APART)} between its first "
         f"and another engine start (of a running server: repeat), in the mean over {LEAST_CELLS} cells, "
         f"and by more than the cells' scatter (Student's t, {percent(BY_CHANCE)} over the arm's starts)",
-        why="Each start chooses memory, graphs and processors anew, so repeats on one start agree with each other, "
+        why="Each start chooses memory, graphs and processors again, so repeats on one start agree with each other, "
         "not with the truth.",
         advice="Measure more engine starts (interleaved repeats), not more repeats on one.",
         rule=_starts_differ,

@@ -100,7 +100,7 @@ def _preemptions(evidence: Evidence) -> Answer:
 
 
 _CONFIG = "circumstances.effective_config"
-_CONFIG_UNKNOWN = "The engine's effective configuration is unknown, so what speculation changed besides cannot be seen."
+_CONFIG_UNKNOWN = "The engine's effective configuration is unknown, so it cannot be seen what else speculation changed."
 CHECKS = (
     Check(
         name="sampling_overridden",

@@ -88,7 +88,7 @@ def _has_a_whole_host(runs: Sequence[RunRecord]) -> bool:
 
 
 def _furthest(alike: Sequence[StudyRun], word: str, unit_of: _UnitOf[_Unit]) -> list[Fired]:
-    """Return what each slot or host differs in most, among those that are alike."""
+    """Return what each slot or host differs in most, among like ones."""
     furthest: dict[_Unit, tuple[float, Fired]] = {}
     for figure in FIGURES:
         for unit, distance, fired in _different(alike, figure, word, unit_of):
@@ -98,7 +98,7 @@ def _furthest(alike: Sequence[StudyRun], word: str, unit_of: _UnitOf[_Unit]) -> 
 
 
 def _kind(run: RunRecord) -> _Kind:
-    """Return what compared slots must have in common besides the engine's version."""
+    """Return what compared slots must have in common, apart from the engine's version."""
     around = run.circumstances
     gpus = ", ".join(sorted(name.partition(" (")[0] for name in around.gpus))
     parts = (around.host, around.hardware, around.cpu_count, gpus, around.driver_version, around.target_digest)
@@ -207,7 +207,7 @@ CHECKS = (
         looks_at=(*FIGURES, "circumstances", "arm", "workload", "load"),
         needs=("arm",),
         threshold="no host measured all arms of a cell's repeat, or a host differs from like hosts as in slot_differs. "
-        "A note if there are merely several hosts",
+        "A note if there are only several hosts",
         why="Only runs of one host are compared: a study that moved between two arms has fewer repeats. Between two "
         "blocks its ratios are fair, and its absolute figures mix the hosts.",
         advice="Retry the study with --all on one host (hardware), and drain workers before their hosts stop.",

@@ -267,8 +267,8 @@ CHECKS = (
         severity="warning",
         looks_at=("sent_s", "first_token_s", "end_s", "load.max_concurrency"),
         threshold="in a closed loop with all streams full (four or more), the server answers at most "
-        f"{percent(ANSWERED_SHARE)} of them at a time, and exactly so many for {percent(AT_THE_LIMIT)} of "
-        "the time. Prompts that take about as long as their answers can look alike",
+        f"{percent(ANSWERED_SHARE)} of them at a time, and exactly that many for {percent(AT_THE_LIMIT)} of "
+        "the time. Prompts that take about as long as their answers can look the same",
         why="A server that works on one of eight requests is measured at concurrency 1, with the wait of the others "
         "in TTFT.",
         advice="Look for a limit in the server or a proxy (max-num-seqs, a queue), or lower max_concurrency.",

@@ -186,7 +186,7 @@ CHECKS = (
         f"share the highest token count (from {CUT_FROM_TOKENS} on) with {CUT_TEXT_RATIO:g} times the "
         f"text per token, or {CUT_ALL_PROMPTS} different prompts all have one count; invalid if a prompt "
         f"of {CUT_FROM_TOKENS} words has fewer tokens than words. Prompts made to a length do not count",
-        why="A truncated prompt is another, cheaper prompt.",
+        why="A truncated prompt is a different, cheaper prompt.",
         advice="Raise max_model_len, or choose shorter prompts.",
         rule=_truncated,
     ),

@@ -1,4 +1,4 @@
-"""A study may be spread over hosts that are alike: which jobs, and what each block was measured with."""
+"""A study may be spread over like hosts: which jobs, and what each block was measured with."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def test_a_token_that_was_made_for_another_client_is_refused(
     if is_ours:
         assert provider._verified(token, NONCE)["sub"] == "alice"
     else:
-        with pytest.raises(AccessError, match="its answer is for another client"):
+        with pytest.raises(AccessError, match="its answer is meant for another client"):
             provider._verified(token, NONCE)
 
 

@@ -49,7 +49,10 @@ def test_the_surface_is_told_in_a_sentence() -> None:
         sentence(surface([cell(1, 512, 1.01), cell(4, 512, 1.02)])) == "up to 512 tokens of context it is inconclusive"
     )
     unsure = surface([cell(1, 512, 1.1, reach=0.5), cell(4, 512, 0.9, reach=0.5)])
-    assert sentence(unsure) == "up to 512 tokens of context it is inconclusive, crossing 1× near 1.9 requests at once"
+    assert (
+        sentence(unsure)
+        == "up to 512 tokens of context the result is inconclusive, crossing 1× near 1.9 requests at once"
+    )
     assert sentence(surface([])) == "not measured"
 
 

@@ -249,7 +249,7 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
         "settings_differ",
         "warning",
         (
-            "Arms 'drafted' have other settings, besides speculation, than the baseline: max_num_batched_tokens "
+            "Arms 'drafted' have other settings, apart from speculation, than the baseline: max_num_batched_tokens "
             "8192 -> 2048."
         ),
         lambda: with_figures(study(**config(max_num_batched_tokens="2048"))),

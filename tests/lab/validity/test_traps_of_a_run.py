@@ -239,7 +239,7 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
     (
         "configuration_unknown",
         "note",
-        "The engine's effective configuration is unknown, so what speculation changed besides cannot be seen.",
+        "The engine's effective configuration is unknown, so it cannot be seen what else speculation changed.",
         lambda: plain().with_circumstances(effective_config={}),
     ),
     (

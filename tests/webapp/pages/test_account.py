@@ -81,7 +81,7 @@ def test_my_links_are_listed_and_end_by_a_click(open_page: OpenPage, sign_in: Si
     assert "made" in words(app)
     assert "somebody" not in words(app)
     ended = words(press(app, "End it"))
-    assert "The link to “mine” shows nothing any more" in ended.replace("\\", "")
+    assert "The link to “mine” no longer shows anything" in ended.replace("\\", "")
     assert [link.revoked_at is None for link in shared_links.all_links(database, "vera")] == [False]
 
 

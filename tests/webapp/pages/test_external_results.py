@@ -37,7 +37,7 @@ def test_an_uploaded_file_becomes_a_labelled_run_once(open_page: OpenPage, setti
     assert "result.json: line 1: the file ends too early" in words(app)
     assert not settings.bundles.exists() or list(settings.bundles.iterdir()) == []
     app = uploaded(open_page("external_results"), FILE.read_bytes(), hardware=" H200 ", study="theirs")
-    assert "Imported 1 run. Results are there in a few seconds." in words(app)
+    assert "Imported 1 run. Results appear within a few seconds." in words(app)
     assert "**theirs**" in [link.proto.label for link in app.get("page_link")]
     ingest_all(settings)
     assert ask(settings, "select hardware, study_name, origin from runs") == [("H200", "theirs", "imported")]

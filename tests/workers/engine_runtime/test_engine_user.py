@@ -102,7 +102,7 @@ def test_an_engine_of_another_user_is_stopped_like_any(home: Path) -> None:
     [
         ({"engine_user": "nobody-has-this"}, "there is no user 'nobody-has-this' on this host"),
         ({"engine_user": "root"}, "must not be root"),
-        ({"engine_user": "nobody", "home_group": "nogroup"}, "cannot be set at once"),
+        ({"engine_user": "nobody", "home_group": "nogroup"}, "cannot both be set"),
     ],
 )
 def test_a_user_that_cannot_be_used_is_refused_with_the_reason(

@@ -105,7 +105,7 @@ async def test_a_server_that_loads_for_too_long_is_named_with_its_last_answer() 
         with pytest.raises(EngineError) as late:
             await reach(Endpoint(server.base_url, "loads", foreign=True), KINDS["endpoint"], 1.0)
     told = f"the server at {server.base_url} did not answer a request: HTTP 503: the model is overloaded"
-    assert str(late.value) == f"{told} (it was asked again for 1 s)"
+    assert str(late.value) == f"{told} (it was polled for 1 s)"
 
 
 async def test_a_proxy_of_the_environment_that_is_not_used_is_named(

@@ -55,7 +55,7 @@ def test_a_worker_that_is_asked_to_drain_ends_without_waiting_for_a_poll(woken_h
     with celery_worker(home) as worker:
         until(lambda: [it.queue for it in list_workers(home.database) if it.queue], "the worker is there")
         (present,) = list_workers(home.database)
-        with pytest.raises(UserError, match="no worker of a host 'elsewhere' is there"):
+        with pytest.raises(UserError, match="no worker of host 'elsewhere' is running"):
             worker_registry.drain(home.database, "elsewhere", actor=ADMIN)
         assert worker_registry.drain(home.database, present.host, actor=ADMIN) == [present.worker]
         broker.look(home.settings, [present.worker])

@@ -1,4 +1,4 @@
-"""Engines that stay up for the next study: taken over only by the very same launch, and never left behind."""
+"""Engines that stay up for the next study: taken over only by an identical launch, and never left behind."""
 
 from __future__ import annotations
 

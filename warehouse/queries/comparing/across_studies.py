@@ -105,7 +105,7 @@ def compare_across(
     if len({cell.of.job_id for cell in cells}) < 2:
         one = repr(cells[0].of.study) if cells else "none of these studies"
         raise QueryError(
-            f"all valid runs are of {one}: choose another study besides; arms of one are compared in pairs"
+            f"all valid runs are of {one}: choose another study as well; arms of one are compared in pairs"
         )
     base = _baseline([cell for cell in cells if cell.of.job_id in jobs[0]], baseline)
     ours = [cell for cell in cells if cell.of == base]

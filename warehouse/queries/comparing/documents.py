@@ -21,7 +21,7 @@ from warehouse.queries.comparing.quality import ArmQuality, sentences_of
 
 #: The pairs of a `Choice`.
 _GROUPS = ("best", "behind", "rejected", "inconclusive")
-#: What is said of outputs besides: not the single prompts. Token positions count from 0.
+#: What else is said of outputs: not the single prompts. Token positions count from 0.
 _OUTPUTS = tuple(field.name for field in fields(Agreement) if field.name not in ("pairs", "same_share"))
 
 
@@ -71,7 +71,7 @@ def comparison_document(comparison: StudyComparison, agreed: Sequence[Agreement]
 
 
 def standing_document(comparison: StudyComparison) -> dict[str, object]:
-    """Return since when the verdicts stand, what they rest on, and which other judgements there are."""
+    """Return when the verdicts were stored, what they rest on, and which other judgements there are."""
     judging = None if comparison.stored is None else comparison.stored.judging
     return {
         "sentence": comparison.standing,

@@ -77,12 +77,12 @@ _FACTS = (
     ),
     _Fact("revision of Drafthouse", "r.drafthouse_revision", is_detail=True, varies=True),
 )
-#: Facts besides, which are computed.
+#: Further facts, which are computed.
 _PROMPT_TOKENS, _OUTPUT_TOKENS, _DAYS, PRICE = (
     *("prompt tokens of a request, mean", "output tokens of a request, mean"),
     *("measured on", "price of an hour"),
 )
-#: Facts of which the workload consists.
+#: Facts that define the workload.
 OF_WORKLOAD = ("dataset", "category", "prompt tokens, as made", "output tokens, at most", "sessions")
 _RUNS = """
     SELECT r.run_id, r.job_id, r.study_name, r.study_id, r.arm, coalesce(r.is_baseline, false) AS is_baseline, r.origin,
@@ -248,7 +248,7 @@ def _load(row: Row) -> str | None:
     return f"concurrency {row['concurrency']}" if row["closed_loop"] and row["concurrency"] is not None else None
 
 
-#: Metrics of the tokens that somebody counted, besides the costs that are computed from them.
+#: Metrics of the tokens that somebody counted, apart from the costs that are computed from them.
 _OF_COUNTED_TOKENS = ("output_tok_per_s", "total_tok_per_s", "answer_tok_per_s", "energy_j_per_output_token")
 #: Metrics that grow with the number of requests.
 _TOTALS = ("requests_failed", "requests_within_slo", "num_wasted_tokens", "num_forbidden_draft_tokens", "energy_j")

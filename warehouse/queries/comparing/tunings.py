@@ -45,7 +45,7 @@ def tuning_report(con: duckdb.DuckDBPyConnection, job_id: str, study: Study) -> 
 
 
 def answered(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> StudyComparison:
-    """The comparison that the study's answer stands on: of a tuning the arms that were measured at the end, judged as a
+    """The comparison that the study's answer rests on: of a tuning the arms that were measured at the end, judged as a
     table of their own. The race before it chose them, and most of its arms were given up early.
     """
     if len(comparison.jobs) != 1:

@@ -71,4 +71,4 @@ def _show(link: SharedLink, *, with_owner: bool) -> None:
 
 def _end(link: SharedLink) -> str:
     shared_links.revoke(published_data.engine(), link.link_id, actor=visitor.actor())
-    return f"The link to “{link.title}” shows nothing any more."
+    return f"The link to “{link.title}” no longer shows anything."

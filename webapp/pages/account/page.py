@@ -24,7 +24,7 @@ def show_page() -> None:
         st.caption(f"{literal(actor.name)}, {article} {actor.role.value} of this lab")
         url_widgets.show_tabs(url_params.ACCOUNT_TAB, _parts())
         with st.expander("What each role may do", icon=":material/badge:"):
-            st.caption("Each role may also do what those above it may. Everybody who may sign in reads everything.")
+            st.caption("Each role may also do what those above it may. Everybody who may sign in can read everything.")
             for role in Role:
                 st.markdown(f"**{role.value}**: {literal(sentence(role))}")
 

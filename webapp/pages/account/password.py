@@ -19,7 +19,7 @@ def show() -> None:
         new = st.text_input("The new one", type="password", key=_NEW, autocomplete="new-password")
         again = st.text_input("The new one again", type="password", key=_AGAIN, autocomplete="new-password")
         st.caption(
-            f"At least {passwords.LEAST_LENGTH} characters. You sign in again afterwards, on all of your devices; "
+            f"At least {passwords.LEAST_LENGTH} characters. You will have to sign in again on all of your devices; "
             "tokens and shared links stay."
         )
         is_sent = st.form_submit_button("Change the password", type="primary")

@@ -90,7 +90,9 @@ def _choose(job_id: str) -> AcrossSelection:
     with workload:
         key = url_params.ANY_WORKLOAD
         url_widgets.seed(key, lambda text: text == "true", default=False)
-        help_text = "Compare runs at the same load even if their workload is known to be another one; it is named below"
+        help_text = (
+            "Compare runs at the same load even if their workload is known to differ; the differences are listed below"
+        )
         is_any = st.toggle("Any workload", key=key, help=help_text)
         url_widgets.record(key, "true" if is_any else None)
     url_widgets.report_missing(url_params.WITH, url_params.BASELINE, url_params.METRIC)

@@ -39,7 +39,7 @@ Draw = Callable[[Selection, Sequence[ArmStyle], Mode], Figure | None]
 
 @dataclass(frozen=True)
 class _Declared:
-    """A figure and the fields of a selection that change it, besides study and chosen candidates."""
+    """A figure and the fields of a selection that change it, apart from study and chosen candidates."""
 
     draw: Draw
     fields: tuple[str, ...]

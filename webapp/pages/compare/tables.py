@@ -135,7 +135,7 @@ def crossings(evens: Mapping[tuple[str, str], BreakEven]) -> pd.DataFrame:
 
 def positions(acceptances: Mapping[str, Mapping[int, Acceptance]]) -> pd.DataFrame:
     """Return one row per arm and position: arm, position (from 1), acceptance, conditional (given those before), length
-    (tokens per round with so many drafted tokens), is_estimate (of the length), rounds.
+    (tokens per round with this many drafted tokens), is_estimate (of the length), rounds.
     """
     rows = []
     for arm, by_k in acceptances.items():

@@ -34,7 +34,7 @@ _NAME = "dashboards-new-name"
 _COLUMNS, _LEAST_WIDTH = 2, 400
 _TABLE_HEIGHT = 330
 _MAX_TITLE = 120
-#: What the line of a title has besides the title.
+#: What the line of a title shows beside the title.
 _LINE = 3
 _LIVE = "dashboards-live"
 #: Everything around the cards.

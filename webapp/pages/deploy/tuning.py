@@ -26,7 +26,7 @@ from webapp.shared.verdicts.answers import FROM_JOB, TUNE
 
 #: Links on the page of a study that is not a tuning.
 _MOST_TUNINGS = 6
-#: Reasons of a report for a race's end; empty while it goes on.
+#: Reasons of a report for a race's end; empty while it runs.
 _ENDED = {
     "": "it is still measuring",
     "decided": "no other setting can be faster by more than 2 %",

@@ -14,7 +14,7 @@ from webapp.shared.url_params import page_file
 _VERDICT_ON = "output_tok_per_s"
 _NUMBERS = ("output_tok_per_s", "ttft_p50_ms", "tpot_p50_ms", "e2e_p50_ms", "acceptance_length")
 _P99 = {"ttft_p50_ms": "ttft_p99_ms", "tpot_p50_ms": "tpot_p99_ms", "e2e_p50_ms": "e2e_p99_ms"}
-#: What is said of a run's setting, by the column.
+#: The words for a run's setting, by column.
 _SETTING = {
     "dataset": "dataset {}",
     "category": "category {}",

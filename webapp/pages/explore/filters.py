@@ -111,7 +111,7 @@ def _drawn_by() -> list[url_params.Param]:
 
 
 def _is_open() -> bool:
-    """Open at first if the link sets one of its filters; afterwards as the reader leaves it."""
+    """It opens if the link sets one of its filters; then the reader decides."""
     if _OPEN not in st.session_state:
         st.session_state[_OPEN] = any(param.key in st.query_params for param in _MORE)
     is_open: bool = st.session_state[_OPEN]

@@ -103,7 +103,7 @@ def import_uploaded(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -
         again += lacking
         before = f"Nothing was imported: {count(earlier, 'run')} in the files, all of them imported before."
         return True, f"{before}{again}", ()
-    return True, f"Imported {count(new, 'run')}{rest}. Results are there in a few seconds.{lacking}", imported.jobs
+    return True, f"Imported {count(new, 'run')}{rest}. Results appear within a few seconds.{lacking}", imported.jobs
 
 
 def choose_labels() -> dict[str, str]:

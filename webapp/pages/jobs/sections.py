@@ -43,7 +43,7 @@ def show_empty_state() -> None:
 
 
 def show_active(engine: sa.Engine, counts: Mapping[str, int], *, with_queue: bool = True) -> list[str]:
-    """Show cards of the first running and queued jobs, and how many there are besides; return the ids of these jobs.
+    """Show cards of the first running and queued jobs, and how many more there are; return the ids of these jobs.
 
     The cards of running jobs are refreshed every second; a change in the queue redraws the page.
     """

@@ -90,7 +90,7 @@ def show_page() -> None:
 
 
 def _show_details(whole: StudyComparison, compared: StudyComparison, measure: Metric, judgement: str) -> None:
-    """Show each workload's answer, since when the verdicts stand, and the check of a claim; folded unless asked for."""
+    """Show each workload's answer, when the verdicts were stored, and the check of a claim; folded unless requested."""
     standing.show_change(whole)
     is_asked = _CLAIM in st.query_params
     with st.expander("By workload, how sure, and a claim to check", icon=":material/rule:", expanded=is_asked):

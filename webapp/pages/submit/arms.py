@@ -293,7 +293,7 @@ def _set_option(fields: Fields, name: str, value: Any) -> None:
 
 
 def _show_option_picker(fields: Fields, offered: Mapping[str, Option]) -> None:
-    """Draw a list of options; the chosen one is added to the text with its example, unless it is there already."""
+    """Draw a list of options; the chosen one is added to the text with its example, unless the text has it already."""
     picker = fields.key("add_option")
 
     def add_line() -> None:

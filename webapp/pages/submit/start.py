@@ -76,7 +76,7 @@ def save_draft() -> None:
 
 
 def _continue(start: Start, edits: Edits) -> None:
-    """Go on with a draft. If its first study is gone, the draft counts as a change to the demo study."""
+    """Continue a draft. If its first study is gone, the draft counts as a change to the demo study."""
     try:
         study = _study(start)
     except UserError:

@@ -171,7 +171,7 @@ def _link_next_study(job_id: str, asked: _Asked) -> None:
 
 
 def _asked(job_id: str, metric: str, judgement: str = FIRST) -> _Asked | None:
-    """Return the answer; for a study that only searches, by its capacities."""
+    """Return the answer; if the study only searches for capacities, from these."""
     for name in (metric, _CAPACITY):
         answer = _answer(job_id, name, judgement)
         if answer is not None:

@@ -59,7 +59,7 @@ def link(job_id: str, judgement: str) -> dict[str, tuple[str, ...]]:
 
 
 def show(comparison: StudyComparison) -> None:
-    """Show since when the verdicts stand, and what they allow for other metrics."""
+    """Show when the verdicts were stored, and what they allow for other metrics."""
     since = stored.NOT_STORED if comparison.stored is None else comparison.stored.judging.sentence
     many = stored.multiplicity(strict=comparison.strict)
     noise = f" Noise: informed by {literal(_earlier(comparison.history_jobs))}." if comparison.history_jobs else ""

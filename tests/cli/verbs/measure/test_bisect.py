@@ -124,7 +124,7 @@ def test_commits_are_built_and_installed_and_one_that_cannot_be_is_named(lab: Ho
         install_version(lab.settings, "thin", f"commits of {repository} built by true", versions[0])
     with pytest.raises(UserError, match="is not before"):
         versions_between(source, "HEAD", "HEAD~1")
-    with pytest.raises(UserError, match="'nothing' is no commit of"):
+    with pytest.raises(UserError, match="'nothing' is not a commit of"):
         versions_between(source, "nothing", "HEAD")
 
 
