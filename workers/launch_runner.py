@@ -119,6 +119,7 @@ class LaunchRunner:
     drains: Callable[[], bool]  # whether to hand the job back after this block
     kept: KeptEngines
     _served: frozenset[tuple[str, int]] = field(default=frozenset(), init=False)  # earlier launches on these engines
+    _starts: list[str] = field(default_factory=list, init=False)  # arms of this launch in the order of their starts
     _launch: Launch | None = field(default=None, init=False)
     _engines: dict[str, _ArmEngine] = field(default_factory=dict, init=False)  # by the arm's name
     _has_started: bool = field(default=False, init=False)  # any engine of the job
@@ -129,9 +130,11 @@ class LaunchRunner:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if kind is None:
-            self._keep()
-        self._stop(list(self._engines), _STOP_GRACE_S if kind is None else _HASTY_STOP_GRACE_S)
+        try:
+            if kind is None:
+                self._keep()
+        finally:
+            self._stop(list(self._engines), _STOP_GRACE_S if kind is None else _HASTY_STOP_GRACE_S)
 
     def measure(self, launch: Launch, left: Sequence[PlannedRun]) -> None:
         """Measure the runs that are left of the launch.
@@ -173,7 +176,8 @@ class LaunchRunner:
             free = next(number for number in itertools.count() if number not in taken)
             engine = self._engines.setdefault(arm.name, _ArmEngine(arm, free))
             engine.starts = 0 if engine.running is None else 1
-        self._served = self._served if goes_on else frozenset()
+        if not goes_on:
+            self._served, self._starts = frozenset(), []
         self._launch = launch
 
     def _take_over(self, launch: Launch) -> None:
@@ -198,14 +202,16 @@ class LaunchRunner:
             engine.process, engine.command, engine.running = running.process, running.command, running
             engine.identity, engine.starts = of_start, 1
         if self.heartbeat.run(all_answer(taken.engines)):
-            self._has_started, self._served = True, taken.served
+            self._has_started, self._served, self._starts = True, taken.served, list(self._engines)
             return
         for engine in engines:
             engine.stop(_HASTY_STOP_GRACE_S)
             engine.starts = 0
 
     def _keep(self) -> None:
-        """Leave the engines to the next study, if they are those of a whole launch and nothing went wrong on them."""
+        """Leave the engines to the next study, if they are those of a whole launch, started once each in its order, and
+        nothing went wrong on them.
+        """
         launch, job = self._launch, self.recorder.job
         if launch is None or not self.kept.is_on or self.drains() or self.recorder.first_error is not None:
             return
@@ -215,7 +221,8 @@ class LaunchRunner:
         )
         identities = tuple(engine.identity for engine in engines if engine.identity is not None)
         origins = {each.taken_over_from or f"{job.job_id}/{launch.index}" for each in running}
-        if not len(running) == len(identities) == len(launch.arms) or len(origins) > 1:
+        is_whole = len(running) == len(identities) == len(launch.arms)
+        if not is_whole or len(origins) > 1 or self._starts != [arm.name for arm in launch.arms]:
             return
         served = self._served | {(job.job_id, launch.index)}
         if self.kept.keep(KeptLaunch(identities, running, origins.pop(), served), suspends=self._suspends):
@@ -256,6 +263,7 @@ class LaunchRunner:
         recorder.bundles.wait()  # the engines' logs are about to be overwritten
         for engine in engines:
             engine.starts += 1
+            self._starts.append(engine.arm.name)
             recorder.status.starting(engine.arm, runs[engine.arm.name][0].repeat)
             self._refuse_lost_role(engine.arm)
         make_room(recorder.settings.home / "engines")

@@ -50,7 +50,7 @@ from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words,
 from warehouse.bundles.store import StoreAway
 from warehouse.bundles.uploads import prepare, uploading
 from workers.engine_runtime.engine_user import engine_user
-from workers.engine_runtime.kept import KeptEngines
+from workers.engine_runtime.kept import KeptEngines, remove_left_logs
 from workers.engine_runtime.process import end_leftovers, is_alive
 from workers.heartbeat import Heartbeat, WorkerStops, vital_thread
 from workers.job_runner import give_back, help_job, run_job
@@ -135,6 +135,7 @@ class Worker:
     def start(self) -> None:
         """Clear up after dead workers, register this one, then poll for jobs and run them until `stop`."""
         end_leftovers(self._settings.home / "engines")
+        remove_left_logs(self._settings)
         register_worker(
             self._database,
             self._name,
@@ -190,6 +191,7 @@ class Worker:
         knew_engines = self._knows_engines
         while not self._stopping.is_set() and not self._draining.is_set():
             with self._busy:
+                self._kept.end_if_over()  # while the database is away, too
                 why_none = self._why_no_jobs()
                 self._record_waiting(self._why_no_engines() if why_none is None else why_none)
                 self._end_kept()
@@ -249,7 +251,6 @@ class Worker:
         """
         if self._waits_for is not None:
             self._kept.end()
-        self._kept.end_if_over()
         if (keeps := self._kept.words) != self._keeps:
             record_kept(self._database, self._name, keeps)
             self._keeps = keeps

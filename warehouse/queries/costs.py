@@ -26,7 +26,7 @@ from warehouse.queries.rows import Row, dicts
 _RUNS = """
     WITH shared AS (
         SELECT *, engine_start_s * duration_s / sum(duration_s) OVER (
-            PARTITION BY arm, coalesce(taken_over_from, concat(job_id, '/', launch_index))) AS start_s
+            PARTITION BY arm, host, coalesce(taken_over_from, concat(job_id, '/', launch_index))) AS start_s
         FROM valid_latest_runs WHERE list_contains(?, job_id)
     )
     SELECT workload_label AS workload, pattern, concurrency, arm, is_baseline,

@@ -8,7 +8,9 @@ with its worker. docs/decisions/0024-engines-stay-for-the-next-study.md says wha
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os.path
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -37,15 +39,18 @@ _STOP_GRACE_S = 10.0
 #: A kept engine that does not answer within this time is restarted.
 _WAKES_WITHIN_S = 30.0
 _PORT = "--port"
-#: Absolute paths in a word of a command line, which may be JSON.
+#: Before the mark of a kept engine in the name of its log.
+_KEPT_LOG = "kept-"
+#: Absolute paths in a word of a command line, which may be JSON; those in quotes may have blanks.
 _PATH = re.compile(r"/[^\s\"'=,:;{}\[\]]+")
+_QUOTED = re.compile(r'"(/[^"]+)"')
 
 
 class Identity(NamedTuple):
     """What a start depends on; engines that were started from equal ones are the same."""
 
     profile: Profile
-    version: str | None
+    version: str
     words: tuple[str, ...]  # of the command line, without the port
     environment: tuple[tuple[str, str], ...]
     files: tuple[tuple[str, int, int], ...]  # path, bytes and time of the files that both name
@@ -55,8 +60,9 @@ class Identity(NamedTuple):
 def identity(
     settings: Settings, study: Study, arm: Arm, command: Command, weights: Mapping[str, str | None]
 ) -> Identity | None:
-    """Return what the start of the arm's engine depends on now; None if it may not be kept: its weights are unknown
-    (on a hub), its cache of prompts cannot be emptied, its draft remembers, or its log's folder is part of its command.
+    """Return what the start of the arm's engine depends on now; None if it may not be kept: its version or its weights
+    (on a hub) are unknown, its cache of prompts cannot be emptied, its draft remembers, or its log's folder is part of
+    its command.
     """
     kind, speculation = command.kind, arm.speculation
     draft = None if speculation is None else speculation.model
@@ -66,8 +72,10 @@ def identity(
         and (speculation.remembers or (kind.remembers is not None and kind.remembers(speculation)))
     )
     own_folder = str(command.log.with_suffix(""))
+    version = installed_version(settings, command.profile)
     if (
         not command.argv
+        or version is None
         or kind.reset_path is None
         or remembers
         or None in digests
@@ -76,11 +84,12 @@ def identity(
         return None
     words = tuple(word for place, word in enumerate(command.argv) if place == 0 or command.argv[place - 1] != _PORT)
     environment = tuple(sorted(command.own_environment.items()))
-    paths = {path for word in words for path in _PATH.findall(word)}
-    paths |= {value for _, value in environment if Path(value).is_file()}  # no folders: those are caches and the like
+    paths = {path for word in words for path in _paths(word)}
+    # no folders: those are caches and the like; and a value may be too long for a path
+    paths |= {value for _, value in environment if os.path.isfile(value)}  # noqa: PTH113
     return Identity(
         command.profile,
-        installed_version(settings, command.profile),
+        version,
         words,
         environment,
         tuple(file for path in sorted(paths) for file in _files(Path(path))),
@@ -88,12 +97,21 @@ def identity(
     )
 
 
+def _paths(word: str) -> list[str]:
+    """Return what may be absolute paths in a word: the whole word, an option's value, and parts of either."""
+    return [word, word.partition("=")[2], *_QUOTED.findall(word), *_PATH.findall(word)]
+
+
 def _files(path: Path) -> list[tuple[str, int, int]]:
-    """Return path, bytes and time of a file, or of the files right in a folder; nothing if neither exists."""
+    """Return path, bytes and time of a file, or of the files right in a folder; nothing if neither exists, or the
+    path is relative.
+    """
+    if not path.is_absolute():
+        return []
     try:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         stats = [(file, file.stat()) for file in files if file.is_file()]
-    except OSError:
+    except (OSError, ValueError):  # too long for a path, say
         return []
     return [(str(file), stat.st_size, stat.st_mtime_ns) for file, stat in stats]
 
@@ -136,17 +154,29 @@ class KeptEngines:
         return self._for_s > 0
 
     def keep(self, launch: KeptLaunch, *, suspends: bool) -> bool:
-        """Keep the launch, suspended if wanted. Return False if there is no memory for as much again."""
+        """Keep the launch, suspended if wanted. Return False if there is no memory for as much again, or the disk does
+        not take what that writes: the caller then stops it.
+        """
         if psutil.virtual_memory().available < sum(map(memory_bytes, launch.processes)):
             return False
         logs = [engine.command.log for engine in launch.engines]
         names = [
-            f"kept-{process.mark_file.stem}{log.suffix}" for process, log in zip(launch.processes, logs, strict=True)
+            f"{_KEPT_LOG}{process.mark_file.stem}{log.suffix}"
+            for process, log in zip(launch.processes, logs, strict=True)
         ]
-        self._kept = _moved(launch, [log.with_name(name) for log, name in zip(logs, names, strict=True)])
-        self._until_s = time.monotonic() + self._for_s
+        kept_logs = [log.with_name(name) for log, name in zip(logs, names, strict=True)]
+        try:
+            kept = _moved(launch, kept_logs)
+            for process in launch.processes:
+                process.let_others_end()
+        except OSError as error:
+            logger.warning("engines are not kept: %s", error)
+            with contextlib.suppress(OSError):
+                for log in kept_logs:
+                    log.unlink(missing_ok=True)
+            return False
+        self._kept, self._until_s = kept, time.monotonic() + self._for_s
         for process in launch.processes:
-            process.may_end(at_any_time=True)
             (process.suspend if suspends else process.resume)()
         return True
 
@@ -165,13 +195,20 @@ class KeptEngines:
         ):
             self.end()
             return None
+        try:
+            are_ours = [process.is_taken_back() for process in kept.processes]
+            moved = _moved(kept, logs)
+        except OSError as error:
+            logger.warning("kept engines are started anew: %s", error)
+            are_ours = [False]
+        if not all(are_ours):  # another worker ends one of them now
+            self.end()
+            return None
         self._kept = None
         for process in kept.processes:
-            process.may_end(at_any_time=False)
             process.resume()
         logger.info("the engines of %s are taken over for %s/%d", kept.origin, *launch)
         origin = None if kept.origin == f"{launch[0]}/{launch[1]}" else kept.origin
-        moved = _moved(kept, logs)
         return replace(moved, engines=tuple(replace(engine, taken_over_from=origin) for engine in moved.engines))
 
     def end(self, grace_s: float = _STOP_GRACE_S) -> None:
@@ -197,6 +234,13 @@ class KeptEngines:
         count, left_s = len(self._kept.engines), self._until_s - time.monotonic()
         until = datetime.now(UTC) + timedelta(seconds=left_s)
         return f"{count} engine{'s' * (count != 1)} until {until:%H:%M} UTC"
+
+
+def remove_left_logs(settings: Settings) -> None:
+    """Remove the logs of engines that were kept by a worker that was killed."""
+    for log in (settings.logs_dir / "engines").glob(f"{_KEPT_LOG}*.log"):
+        if not (settings.home / "engines" / f"{log.stem.removeprefix(_KEPT_LOG)}.json").exists():
+            log.unlink(missing_ok=True)
 
 
 def _moved(launch: KeptLaunch, logs: Sequence[Path]) -> KeptLaunch:

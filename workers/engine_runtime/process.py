@@ -82,13 +82,13 @@ class EngineProcess:
         """Resume a suspended engine."""
         self._order(b"go\n")
 
-    def may_end(self, *, at_any_time: bool) -> None:
-        """Say to other workers of this host whether they may end the engine if they need its memory."""
-        kept = self.mark_file.with_suffix(_KEPT)
-        if at_any_time:
-            kept.touch()
-        else:
-            kept.unlink(missing_ok=True)
+    def let_others_end(self) -> None:
+        """Say to other workers of this host that they may end the engine if they need its memory."""
+        self.mark_file.with_suffix(_KEPT).touch()
+
+    def is_taken_back(self) -> bool:
+        """Forbid that again. Return False if another worker was quicker, and ends the engine."""
+        return _is_removed(self.mark_file.with_suffix(_KEPT))
 
     def _order(self, order: bytes) -> None:
         with contextlib.suppress(OSError):
@@ -156,9 +156,21 @@ def _forget(mark_file: Path, temporary: Path) -> None:
 
 
 def end_kept(marks: Path) -> None:
-    """End the engines whose workers have no use for them now (`EngineProcess.may_end`); those notice it later."""
+    """End the engines whose workers have no use for them now; those notice it later. Whoever removes the file beside
+    the mark has the engine: its worker, which takes it back, or this one.
+    """
     for kept in marks.glob(f"*{_KEPT}"):
-        _kill_marked(kept.stem)
+        if _is_removed(kept):
+            _kill_marked(kept.stem)
+
+
+def _is_removed(file: Path) -> bool:
+    """Remove the file. Return whether it was there: of several processes one alone gets True."""
+    try:
+        file.unlink()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def end_leftovers(marks: Path) -> None:

@@ -72,6 +72,19 @@ def test_a_start_is_paid_for_once_by_all_windows_on_it(measured: Settings) -> No
         assert paid == pytest.approx(3.6 / 3600 * (starts + windows))
 
 
+def test_hosts_that_share_a_launch_pay_for_a_start_each(settings: Settings) -> None:
+    for load, host in (("c2", "h1"), ("c4", "h2")):
+        around = circumstances(hardware="NVIDIA H200", start_s=30.0, host=host)
+        write(settings, RunSpec("plain", 0, load=load), circumstances=around, launch_index=0)
+    ingest_all(settings)
+    tokens = dict(ask(settings, "SELECT pattern, sum(completion_tokens)::DOUBLE FROM results GROUP BY ALL"))
+    for (_, load), arm_cost in costs(settings).items():
+        assert arm_cost.with_start_up is not None
+        assert arm_cost.per_million_output_tokens is not None
+        of_start = arm_cost.with_start_up - arm_cost.per_million_output_tokens
+        assert of_start == pytest.approx(3.6 / 3600 * 30 / tokens[load] * 1e6)
+
+
 def test_a_start_that_was_not_timed_makes_its_cost_unknown(settings: Settings) -> None:
     around = circumstances(hardware="NVIDIA H200", start_s=None)
     write(settings, RunSpec("plain", 0), circumstances=around)

@@ -30,11 +30,18 @@ LOADS = [{"max_concurrency": 1, "num_prompts": 3}]
 @pytest.fixture
 def keeping(home: Home) -> Iterator[tuple[Home, Worker]]:
     home = replace(home, settings=home.settings.model_copy(update={"keep_engines_for_s": LONG_S}))
+    say_version(home, "1.2.3")
     worker = Worker(home.settings)
     yield home, worker
     worker.end_engines()
     assert home.engine_processes() == []
     assert list((home.settings.home / "engines").glob("*.kept")) == []
+
+
+def say_version(home: Home, version: str) -> None:
+    table = home.settings.engines_file.read_text()
+    says = f'version_command = ["echo", "{version}"]\n[vllm.environment]'
+    home.settings.engines_file.write_text(table.replace("[vllm.environment]", says))
 
 
 TWO_ARMS = [{"name": "plain"}, {"name": "drafted", "speculation": NGRAM}]
@@ -54,6 +61,14 @@ def pids(home: Home) -> set[int]:
 def standing_still(home: Home) -> bool:
     engines = [process for process in home.engine_processes() if "stand_in_engine" in " ".join(process.cmdline()[1:4])]
     return len(engines) == 2 and all(process.status() == psutil.STATUS_STOPPED for process in engines)
+
+
+def test_an_engine_whose_version_is_unknown_is_not_kept(home: Home) -> None:
+    """A wrapper or a container's tag may start another one tomorrow."""
+    keeping = replace(home, settings=home.settings.model_copy(update={"keep_engines_for_s": LONG_S}))
+    worker = Worker(keeping.settings)
+    measured(keeping, worker)
+    assert pids(home) == set()
 
 
 def test_the_same_study_takes_the_engines_over_and_counts_one_start(keeping: tuple[Home, Worker]) -> None:
@@ -125,6 +140,7 @@ def test_another_repeat_of_the_same_study_gets_a_start_of_its_own(keeping: tuple
 
 def test_they_end_when_their_time_is_over(home: Home) -> None:
     home = replace(home, settings=home.settings.model_copy(update={"keep_engines_for_s": 0.2}))
+    say_version(home, "1.2.3")
     worker = Worker(home.settings)
     measured(home, worker)
 
@@ -141,6 +157,7 @@ def test_they_end_when_their_time_is_over(home: Home) -> None:
 def test_a_worker_that_ends_leaves_none_behind(home: Home, end: signal.Signals) -> None:
     environment = worker_environment(home) | {"DRAFTHOUSE_KEEP_ENGINES_FOR_S": f"{LONG_S}"}
     home.submit(arms=TWO_ARMS, loads=LOADS, order="side_by_side")
+    say_version(home, "1.2.3")
     command = (sys.executable, "-m", "tests.workers.unattended")
     with subprocess.Popen(command, cwd=REPOSITORY, env=environment) as worker:
         until(lambda: any(it.keeps for it in list_workers(home.database)), "it says that it keeps engines")

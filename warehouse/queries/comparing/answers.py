@@ -26,7 +26,7 @@ _PROVENANCE = """
         list(DISTINCT concat_ws(' ', engine, engine_version) ORDER BY concat_ws(' ', engine, engine_version))
             FILTER (engine IS NOT NULL) AS engines,
         min(started_at) AS began, max(started_at) AS last_began, count(*) AS runs,
-        count(DISTINCT coalesce(taken_over_from, concat(job_id, '/', launch_index)))
+        count(DISTINCT (host, coalesce(taken_over_from, concat(job_id, '/', launch_index))))
             FILTER (launch_index IS NOT NULL) AS launches
     FROM valid_latest_runs WHERE list_contains(?, job_id)
 """
