@@ -75,7 +75,7 @@ def _show_plan(study: Study | None) -> None:
     decided = ""
     if prospects is not None:
         how = "roughly" if prospects.is_rough else "probably"
-        parts.append(f"{how} **{prospects.as_is.decided:.0f} of {prospects.cells}** comparisons decided")
+        parts.append(f"{how} **{prospects.as_is.decided:.0f} of {prospects.cells}** decided")
         decided = f" Verdicts: {prospects.sentence}, {prospects.basis}. {prospects.advice}".rstrip()
     st.markdown(" · ".join(parts), help=_counting(study))
     st.caption(literal(f"Time: {forecast.basis}.{decided}"))
