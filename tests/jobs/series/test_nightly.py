@@ -199,7 +199,7 @@ def test_only_what_can_be_watched_is_added(lab: Home) -> None:
         add("nightly")
     with pytest.raises(UserError, match="cannot be a series' name"):
         add("a/b")
-    with pytest.raises(UserError, match="not an engine to choose anew"):
+    with pytest.raises(UserError, match="not an engine to choose each night"):
         add("engine", plan=Plan("hour", engine="newest"))
     with pytest.raises(StudyError):
         add("no-model", target="/nowhere")

@@ -160,7 +160,7 @@ def test_an_administrator_adds_a_user_gives_a_role_and_disables(
     assert (bob.role, bob.disabled_at is None) == (Role.SUBMITTER, False)
     app = press(app, "Enable")
     named(app.text_input, "Name of a new user").set_value("bob")
-    assert "There is a user bob already" in words(press(app, "Add the user")).replace("\\", "")
+    assert "User bob already exists" in words(press(app, "Add the user")).replace("\\", "")
 
 
 def test_what_each_role_may_do_is_said(open_page: OpenPage) -> None:
