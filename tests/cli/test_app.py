@@ -60,7 +60,7 @@ def test_help_imports_no_verb_and_nothing_heavy(studied: Home) -> None:
 @pytest.mark.parametrize(
     ("arguments", "needed"),
     [
-        (("jobs",), {"pydantic", "sqlalchemy"}),
+        (("jobs",), {"duckdb", "numpy", "pyarrow", "pydantic", "sqlalchemy"}),
         (("sql", "select 1"), {"numpy", "pyarrow", "pydantic"}),
         (("presets",), {"duckdb", "pydantic", "sqlalchemy"}),
         (("import", "--help"), {"duckdb", "numpy", "pandas", "pyarrow", "pydantic", "sqlalchemy"}),
