@@ -44,12 +44,19 @@ def follow_to_results(lab: Lab, job_id: str, *, on_stderr: bool = False) -> Job:
             raise SystemExit(1)
         ended = lab.job(job_id)  # with its invalid runs
     if ended.state != "done" or ended.state_word == NONE_VALID:
-        print_error(how_it_ended(ended))
+        print_error(_how_it_ended(ended))
         raise SystemExit(1)
     return ended
 
 
-def how_it_ended(job: Job) -> str:
+def fail_if_runs_failed(ended: Job) -> None:
+    """Print which runs failed, and exit with 1, if some of a job that is done did."""
+    if ended.error is not None:
+        print_error(_how_it_ended(ended))
+        raise SystemExit(1)
+
+
+def _how_it_ended(job: Job) -> str:
     """Return `JOB: done, 5 of 12 runs failed, 7 invalid`, and its error below, if it has one."""
     return f"{job.job_id}: {job.outcome}" + (f"\n{job.error}" if job.error else "")
 

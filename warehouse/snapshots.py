@@ -10,7 +10,6 @@ processor time, readers get the newest existing one.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import subprocess
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from host.digest import sha256_of
 from host.quiet import run_at_low_priority
 from lab.errors import MIGRATE_COMMAND, UnknownNameError, UserError
 
@@ -124,8 +124,7 @@ class Snapshots:
         hidden = self._folder / f".{uuid.uuid4().hex}"
         try:
             _link(self._published, hidden)
-            with hidden.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = sha256_of(hidden)
             state = _state(hidden)
             hidden.rename(self._file(digest))
         finally:

@@ -28,6 +28,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from host.digest import sha256_of
 from host.settings import Settings
 from lab.errors import BundleError, UserError
 from lab.study.model_base import Frozen
@@ -364,8 +365,7 @@ def _files(bundles: Path, path: str) -> dict[str, Path]:
 
 
 def _part(file: Path) -> Part:
-    with file.open("rb") as opened:
-        return Part(sha256=hashlib.file_digest(opened, "sha256").hexdigest(), size_bytes=file.stat().st_size)
+    return Part(sha256=sha256_of(file), size_bytes=file.stat().st_size)
 
 
 def _manifest(path: str, files: dict[str, Part]) -> Manifest:

@@ -127,7 +127,7 @@ def _values(columns: Sequence[Column], record: Any) -> tuple[Any, ...]:
     return tuple([column.value(record) for column in columns])
 
 
-@functools.cache  # it takes as long as the values of a row
+@functools.lru_cache(maxsize=256)  # it takes as long as the values of a row
 def _struct(columns: tuple[Column, ...]) -> pa.StructType:
     return pa.struct([(column.name, column.types[1]) for column in columns])
 

@@ -69,8 +69,9 @@ def second(telemetry: pd.DataFrame, figure: Metric, mode: Mode) -> alt.Chart:
         color=INKS[mode].arms[0], point={"color": INKS[mode].arms[0]} if len(rows) < _FEW else False
     )
     top = max(1.0, float(rows["value"].max()))  # else an axis of zeros alone has no numbers
+    last_s = max(1.0, float(telemetry["t_s"].max()))  # the same for all metrics, of which one may have a single sample
     return with_written(drawn, "value").encode(
-        x=alt.X("t_s:Q", title=_TIME, axis=alt.Axis(tickMinStep=1, tickCount=6)),
+        x=alt.X("t_s:Q", title=_TIME, scale=alt.Scale(domain=[0, last_s]), axis=alt.Axis(tickMinStep=1, tickCount=6)),
         y=alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(tickCount=3, labelExpr=SHORT)),
         tooltip=tips(("t_s:Q", _TIME, ".1f"), number_tooltip("value", figure.heading)),
     )

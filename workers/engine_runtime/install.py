@@ -296,8 +296,3 @@ def uv(*arguments: str, environment: Mapping[str, str] | None = None) -> None:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
-
-
-def sha256_of(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

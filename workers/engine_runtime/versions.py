@@ -15,13 +15,14 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+from host.digest import sha256_of
 from host.private_files import write_for_engines
 from host.settings import Settings
 from jobs.engines.hardware import nvidia_gpus
 from jobs.engines.profiles import engines_text
 from jobs.series.bisects import Version
 from lab.errors import UserError
-from workers.engine_runtime.install import add_engine, append_engine, folder_name, install_vllm, links, sha256_of, uv
+from workers.engine_runtime.install import add_engine, append_engine, folder_name, install_vllm, links, uv
 
 _WHEELS = re.compile(r"wheels in (?P<folder>.+)")
 _COMMITS = re.compile(r"commits of (?P<repository>.+?) built by (?P<command>.+)", re.DOTALL)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.arguments import AsJson, AsReference, Wait
-from cli.follow import follow_to_results, results_url
+from cli.follow import fail_if_runs_failed, follow_to_results, results_url
 from cli.lab import Lab, the_lab
 from cli.output import print_json, print_table, print_text
 from jobs.presets import load_preset
@@ -51,8 +51,11 @@ def replicate(
             more = (f" --study {study}" if study else "") + (" --reference" if reference else "")
             _show_queued(results_url(here.public_url, job_id), f"{source}{more}", job_id, as_json=as_json)
             return
-        follow_to_results(here, job_id)
+        ended = follow_to_results(here, job_id)
         here = the_lab()  # with the runs published since
+        _show(here.warehouse_file, source, name, job_id, as_json=as_json)
+        fail_if_runs_failed(ended)
+        return
     _show(here.warehouse_file, source, name, job_id, as_json=as_json)
 
 

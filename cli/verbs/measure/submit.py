@@ -10,7 +10,7 @@ from cli import follow
 from cli.arguments import AsJson, AsReference, OnEngine, StudyName, Wait
 from cli.lab import the_lab
 from cli.named_study import named_study
-from cli.output import print_error, print_json, print_text
+from cli.output import print_json, print_text
 from cli.progress import runs_ended
 from lab.study.parsing import measured_until_decided
 
@@ -39,8 +39,6 @@ def submit(
         print_text(f"{job_id} is queued; results: {follow.results_url(here.public_url, job_id)}")
     if wait:
         ended = follow.follow_to_results(here, job_id, on_stderr=as_json)
-        if ended.error is not None:
-            print_error(follow.how_it_ended(ended))
-            raise SystemExit(1)
+        follow.fail_if_runs_failed(ended)
         if not as_json:
             print_text(f"{job_id} is {ended.outcome}" if ended.lost else f"{job_id} is done: {runs_ended(ended)} runs")

@@ -23,6 +23,7 @@ from host.settings import Settings, load_settings
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import nvidia_gpus
 from jobs.presets import load_preset
+from jobs.table import NONE_VALID
 from lab.errors import UserError
 from lab.study import Study
 from services import supervisor
@@ -80,20 +81,26 @@ def web() -> None:
 
 
 def _run_demo(settings: Settings, on_tick: Callable[[], None]) -> bool:
-    """Submit the demo study, follow it, and report its end. Return whether all of its runs are in the warehouse."""
+    """Submit the demo study, follow it, and report its end. Return whether no run failed, some are valid, and all are
+    in the warehouse.
+    """
     here = Here(settings)
     job_id = here.submit(demo_study())
     print_text(f"Results as they come: {results_url(settings.public_url, job_id)}")
     ended = follow(here, job_id, on_tick)
-    published = ended.error is None and all_there(here, ended)
-    if published:
-        outcome = here.job(job_id).outcome
-        print_text("\n".join(_answer(here, job_id)))
-        print_text(f"{outcome[0].upper()}{outcome[1:]}. Results: {results_url(settings.public_url, job_id)}")
+    if ended.state == "done" and all_there(here, ended):
+        ended = here.job(job_id)  # with its invalid runs
+        try:
+            print_text("\n".join(_answer(here, job_id)))
+        except UserError as error:  # nothing can be compared
+            print_text(str(error))
+        print_text(f"{ended.outcome.capitalize()}. Results: {results_url(settings.public_url, job_id)}")
+        if ended.error is None and ended.state_word != NONE_VALID:
+            return True
     else:
         print_text(f"The study did not finish ({ended.outcome}): {ended.error or 'some runs are not published'}")
-        print_text(f"See `drafthouse logs {job_id}` and {settings.public_url}/jobs")
-    return published
+    print_text(f"See `drafthouse logs {job_id}` and {settings.public_url}/jobs")
+    return False
 
 
 def _ask_engines(settings: Settings) -> None:

@@ -99,6 +99,13 @@ def test_a_figure_that_is_always_zero_has_an_axis_with_numbers() -> None:
     assert drawn["encoding"]["y"]["scale"]["domain"] == [0, 1]
 
 
+def test_a_figure_with_a_single_sample_has_the_axis_of_the_window() -> None:
+    (figure,) = (metric for metric in SAMPLED if metric.name == "engine_waiting")
+    telemetry = pd.DataFrame({"t_s": [1.000008, 2.0], "engine_waiting": [0.0, None]})
+    drawn = timeline.second(telemetry, figure, "light").to_dict()
+    assert drawn["encoding"]["x"]["scale"]["domain"] == [0, 2.0]
+
+
 @pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
 def test_an_imported_run_shows_its_file_and_origin(open_page: OpenPage, settings: Settings, sample: str) -> None:
     run, *_ = import_paths(settings, [SAMPLES / sample], actor=ADMIN).runs

@@ -40,5 +40,5 @@ def _seconds(telemetry: pd.DataFrame, mode: Mode) -> list[Figure]:
     if not metrics or len(telemetry) < 2:
         return []
     panels = tuple((metric.heading, timeline.second(telemetry, metric, mode)) for metric in metrics)
-    note = f"{len(telemetry)} seconds of the measured window"
+    note = f"{len(telemetry)} samples of the measured window"
     return [Figure("seconds", "By second", note, (), panels, telemetry)]
