@@ -299,6 +299,23 @@ def test_a_session_that_has_gone_in_a_transaction_holds_no_job(home: Home) -> No
         assert connection.scalar(sa.text(limit)) == "10s"  # unless the URL sets another one
 
 
+def test_a_migration_may_pause_on_a_busy_host(database_url: str, tmp_path: Path) -> None:
+    noted = (
+        "CREATE TABLE seen (pause_limit text)",
+        "CREATE FUNCTION note() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " INSERT INTO public.seen VALUES (current_setting('idle_in_transaction_session_timeout')); END $$",
+        "CREATE EVENT TRIGGER note ON ddl_command_end EXECUTE FUNCTION note()",
+    )
+    engine = sa.create_engine(database_url)
+    with engine.begin() as connection:
+        for statement in noted:
+            connection.execute(sa.text(statement))
+    migrate(Settings(home=tmp_path, database_url=database_url))
+    with engine.connect() as connection:
+        assert set(connection.scalars(sa.text("SELECT pause_limit FROM seen"))) == {"10min"}
+    engine.dispose()
+
+
 def test_a_connection_that_the_server_has_ended_is_made_anew_unnoticed(home: Home) -> None:
     home.submit()
     with home.database.connect() as connection:

@@ -117,6 +117,8 @@ def migrate_app(url: str) -> None:
     engine = _unchecked_engine(url)
     try:
         with engine.begin() as connection:
+            if engine.dialect.name == "postgresql":  # it loads code between its statements, on a busy host for long
+                connection.execute(sa.text("SET LOCAL idle_in_transaction_session_timeout = '10min'"))
             _lock(connection, _MIGRATION_LOCK)
             revisions.upgrade("app", connection, APP, _display_name(engine.url))
             if engine.dialect.name == "postgresql":
