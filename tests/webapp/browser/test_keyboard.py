@@ -127,6 +127,7 @@ def test_explore_is_changed_and_left_by_keyboard(server: Server, page: Page) -> 
         *("x", "Colour", "Panels", "Studies", "Validity")
     ]
     page.keyboard.press("Enter")
+    page.get_by_role("combobox", name="Arm", exact=True).wait_for()
     settled(page)
     tab_to(page, "Arm")
     choose_with_arrows(page, "draft (4)")
