@@ -183,7 +183,10 @@ class ObjectStore:
         """Delete everything of a job for good: the manifests first, so that none names what is gone."""
         import obstore  # noqa: PLC0415 - see the module's docstring
 
-        for kind in ("runs", "verdicts", "removed/runs", "parts/runs", "parts/verdicts"):
+        with self._named():
+            writers = obstore.list_with_delimiter(self._store, "parts")["common_prefixes"]
+        of_parts = [f"{writer}/{kind}" for writer in writers for kind in ("runs", "verdicts")]
+        for kind in ("runs", "verdicts", "removed/runs", *of_parts):
             with self._named():
                 keys = [item["path"] for page in obstore.list(self._store, f"{kind}/{job_id}") for item in page]
                 if keys:
@@ -243,22 +246,28 @@ class ObjectStore:
         return True
 
     def _get(self, key: str) -> bytes | None:
+        found = self._find(key)
+        with self._named():
+            return None if found is None else bytes(found.bytes())
+
+    def _find(self, key: str) -> Any:
+        """Begin to read an object; return None if it does not exist."""
         import obstore  # noqa: PLC0415 - see the module's docstring
 
         with self._named():
             try:
-                return bytes(obstore.get(self._store, key).bytes())
+                return obstore.get(self._store, key)
             except FileNotFoundError as missing:
                 if "NoSuchBucket" in str(missing):
                     raise
                 return None
 
     def _download(self, manifest: Manifest, name: str, to: Path) -> None:
-        import obstore  # noqa: PLC0415 - see the module's docstring
-
         digest = hashlib.sha256()
+        if (found := self._find(f"{manifest.parts}/{name}")) is None:
+            raise BundleError(f"{self.url}/{manifest.parts}/{name} is missing, and its manifest lists it")
         with to.open("xb") as file, self._named():
-            for chunk in obstore.get(self._store, f"{manifest.parts}/{name}").stream(min_chunk_size=_CHUNK_BYTES):
+            for chunk in found.stream(min_chunk_size=_CHUNK_BYTES):
                 file.write(chunk)
                 digest.update(chunk)
         self._refuse_other(manifest, name, digest.hexdigest())

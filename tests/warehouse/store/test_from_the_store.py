@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+import interchange.store
 from access.local import local_actor
 from host.settings import Settings
 from interchange.store import import_paths
@@ -21,10 +23,11 @@ from tests.warehouse.store.servers import Store
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.bundles import uploads
-from warehouse.bundles.store import StoreAway, open_store
+from warehouse.bundles.store import ObjectStore, StoreAway, open_store
 from warehouse.bundles.uploads import announce_pending, fetch_job, prepare, upload_all
+from warehouse.ingest.master import only_ingester
 from warehouse.ingest.rebuild import rebuild
-from warehouse.ingest.service import ingest_all
+from warehouse.ingest.service import ingest_all, ingest_once, open_ingester
 
 REQUESTS = (request(), failed_request(index=1))
 SAMPLE = REPOSITORY / "tests" / "interchange" / "samples" / "vllm-bench" / "base-code-c1.json"
@@ -117,6 +120,13 @@ def test_a_verdict_goes_the_same_way(here: Settings, elsewhere: Settings, databa
     assert ask(here, judged) == ask(elsewhere, judged)
 
 
+def keys(bucket: ObjectStore) -> list[str]:
+    """The keys of all that is in the store."""
+    import obstore  # noqa: PLC0415 - of this test alone
+
+    return [item["path"] for page in obstore.list(bucket._store) for item in page]
+
+
 def test_results_that_are_removed_are_gone_everywhere_and_come_back(
     here: Settings, elsewhere: Settings, database: sa.Engine
 ) -> None:
@@ -142,9 +152,42 @@ def test_results_that_are_removed_are_gone_everywhere_and_come_back(
     bucket = open_store(here)
     assert bucket is not None
     assert (bucket.paths(job_id), [bucket.put_back(f"{job_id}/{path.name}") for path in was]) == ([], [None])
+    assert [key for key in keys(bucket) if job_id in key] == []
     for settings in (here, elsewhere):
         ingest_all(settings)
         assert ask(settings, counts) == [(0,)]
+
+
+def test_results_come_back_though_the_ingester_moved_them_aside_first(
+    here: Settings, database: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(here)
+    (job_id,) = import_paths(here, [SAMPLE], actor=ADMIN).jobs
+    ingest_all(here)
+    remove = interchange.store.remove_job
+
+    def is_second(bundles: Path, job_id: str) -> None:
+        ingest_all(here)
+        remove(bundles, job_id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(interchange.store, "remove_job", is_second)
+        curation.delete(here, database, job_id, actor=ADMIN)
+    assert ask(here, "select count(*) from runs") == [(0,)]
+    curation.restore(here, database, job_id, actor=ADMIN)
+    ingest_all(here)
+    assert ask(here, "select count(*) from results where origin = 'imported'") == [(1,)]
+
+
+def test_an_outage_of_the_app_database_is_logged_once(
+    here: Settings, database: sa.Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    with only_ingester(here.home), open_ingester(here, database) as ingester:
+        with database.begin() as connection:
+            connection.execute(sa.text("ALTER TABLE stored_objects RENAME TO gone"))
+        for _ in range(3):
+            ingest_once(ingester)
+    assert len([record for record in caplog.records if "new runs are not seen" in record.message]) == 1
 
 
 def test_the_log_of_a_run_is_read_through_the_store(here: Settings, elsewhere: Settings, database: sa.Engine) -> None:
