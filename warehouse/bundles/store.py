@@ -172,11 +172,11 @@ class ObjectStore:
 
     def remove(self, path: str) -> None:
         """Move a manifest aside: its parts stay, and `put_back` brings it back."""
-        self._move(_key(path), f"removed/{_key(path)}")
+        self._move(_key(path), f"removed/{_key(path)}", mode="overwrite")  # of the same run, removed earlier
 
     def put_back(self, path: str) -> str | None:
         """Return the digest of the manifest that was put back, None if there is none."""
-        self._move(f"removed/{_key(path)}", _key(path))
+        self._move(f"removed/{_key(path)}", _key(path), mode="create")
         return self.manifest_sha256(path)
 
     def purge(self, job_id: str) -> None:
@@ -192,11 +192,11 @@ class ObjectStore:
                 if keys:
                     obstore.delete(self._store, keys)
 
-    def _move(self, key: str, to: str) -> None:
+    def _move(self, key: str, to: str, mode: Literal["create", "overwrite"]) -> None:
         import obstore  # noqa: PLC0415 - see the module's docstring
 
         if (content := self._get(key)) is not None:
-            self._create(to, content)
+            self._put(to, content, mode)
             with self._named():
                 obstore.delete(self._store, key)
 
@@ -219,12 +219,12 @@ class ObjectStore:
 
         key, doing = f"check/{uuid.uuid4().hex}", "writing"
         try:
-            self._create(key, b"first")
+            self._put(key, b"first")
             doing = "reading"
             if self._get(key) != b"first":
                 return f"{self.url} returns something else than was written: use another store"
             doing = "writing a second time"
-            overwrites = self._create(key, b"second")
+            overwrites = self._put(key, b"second")
             doing = "deleting"
             with self._named():
                 obstore.delete(self._store, key)
@@ -234,13 +234,13 @@ class ObjectStore:
             return f"{doing} failed: {away}"
         return _OVERWRITES.format(self.url) if overwrites else None
 
-    def _create(self, key: str, content: bytes) -> bool:
-        """Write an object; return False if it exists already."""
+    def _put(self, key: str, content: bytes, mode: Literal["create", "overwrite"] = "create") -> bool:
+        """Write an object; return False if it exists already and may not be replaced."""
         import obstore  # noqa: PLC0415 - see the module's docstring
 
         with self._named():
             try:
-                obstore.put(self._store, key, content, mode="create", use_multipart=False)
+                obstore.put(self._store, key, content, mode=mode, use_multipart=False)
             except obstore.exceptions.AlreadyExistsError:
                 return False
         return True

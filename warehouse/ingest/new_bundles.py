@@ -17,6 +17,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -43,6 +44,8 @@ _TOGETHER = 32
 _LONGEST_PAUSE_S = 60.0
 #: A bundle whose parts differ from its manifest is fetched again after this time.
 _DAMAGED_AGAIN_S = 60.0
+#: How long a job that has ended waits for what a host announced and does not upload. It is judged without it then.
+_ANNOUNCED_FOR_S = 24 * 3600.0
 
 
 @dataclass
@@ -161,7 +164,11 @@ class StoredBundles:
             rows = stored_objects.of_job(self._database, job_id)
         except DATABASE_ERRORS:
             return True
-        return any(row.serial is None or row.serial > self._serial or row.path in self._wanted for row in rows)
+        since = datetime.now(UTC) - timedelta(seconds=_ANNOUNCED_FOR_S)
+        return any(
+            row.at > since if row.serial is None else row.serial > self._serial or row.path in self._wanted
+            for row in rows
+        )
 
     def read_rows(self, is_known: Callable[[str], bool]) -> None:
         """Read what has come since the last call, and move the copies of removed runs aside."""
@@ -177,7 +184,8 @@ class StoredBundles:
                 _log.error("%r in the table of the object store is not the path of a bundle", row.path)
             elif row.manifest_sha256 is None:
                 self._wanted.pop(row.path, None)
-                remove_copy(self._root, row.path)
+                if not is_pending(self._root, row.path):  # it is imported again, and not uploaded yet
+                    remove_copy(self._root, row.path)
             elif not is_known(row.path) and ("/" in row.path or not local_path(self._root, row.path).exists()):
                 self._wanted[row.path] = None
 

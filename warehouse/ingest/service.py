@@ -25,6 +25,7 @@ from host.process_memory import do_without_pandas, limit_memory
 from host.settings import Settings, load_settings
 from lab.errors import RevisionError, UserError
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words
+from warehouse.bundles.pending import is_pending
 from warehouse.bundles.removed import removed_folder, removed_jobs, removed_runs
 from warehouse.bundles.run_bundle import RUN_FILE, is_being_written
 from warehouse.bundles.store import open_store
@@ -317,6 +318,8 @@ def _forget_removed_runs(ingester: Ingester) -> None:
             with _named("forgetting removed results"):
                 forget_runs(ingester.connection, gone)
             ingester.ingested -= gone
+            again = {path: root / path for path in gone if not is_pending(root, path)}
+            ingester.waiting |= {path: folder for path, folder in again.items() if (folder / RUN_FILE).exists()}
             left = {path.partition("/")[0] for path in ingester.ingested}
             ingester.unjudged |= left & {path.partition("/")[0] for path in gone}
             ingester.published = ingester.only_grown = False

@@ -25,6 +25,7 @@ from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.bundles import uploads
 from warehouse.bundles.store import ObjectStore, StoreAway, open_store
 from warehouse.bundles.uploads import announce_pending, fetch_job, prepare, upload_all
+from warehouse.ingest import new_bundles
 from warehouse.ingest.master import only_ingester
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all, ingest_once, open_ingester
@@ -156,6 +157,59 @@ def test_results_that_are_removed_are_gone_everywhere_and_come_back(
     for settings in (here, elsewhere):
         ingest_all(settings)
         assert ask(settings, counts) == [(0,)]
+
+
+def test_what_was_removed_may_be_imported_again_with_other_labels(
+    here: Settings, elsewhere: Settings, database: sa.Engine
+) -> None:
+    prepare(here)
+
+    def hardware() -> list[list[tuple[str]]]:
+        for settings in (here, elsewhere):
+            ingest_all(settings)
+        query = "select hardware from results where origin = 'imported'"
+        return [ask(settings, query) for settings in (here, elsewhere)]
+
+    for label in ("A100", "H200", "B200"):
+        (job_id,) = import_paths(here, [SAMPLE], labels={"hardware": label}, actor=ADMIN).jobs
+        assert hardware() == hardware() == [[(label,)], [(label,)]]
+        curation.delete(here, database, job_id, actor=ADMIN)
+        assert hardware() == [[], []]
+    curation.restore(here, database, job_id, actor=ADMIN)
+    assert hardware() == [[("B200",)], [("B200",)]]
+    rebuild(elsewhere)
+    assert hardware() == [[("B200",)], [("B200",)]]
+
+
+def test_a_removed_run_that_is_imported_again_stays_until_it_is_uploaded(
+    here: Settings, store: Store, database: sa.Engine
+) -> None:
+    prepare(here)
+    (job_id,) = import_paths(here, [SAMPLE], actor=ADMIN).jobs
+    ingest_all(here)
+    curation.delete(here, database, job_id, actor=ADMIN)
+    ingest_all(here)
+    import_paths(here, [SAMPLE], actor=ADMIN)
+    store.behave("503")
+    with only_ingester(here.home), open_ingester(here, database) as ingester:
+        ingest_once(ingester)
+    store.behave("ok")
+    ingest_all(here)
+    assert ask(here, "select count(*) from results where origin = 'imported'") == [(1,)]
+
+
+def test_a_job_is_judged_without_a_run_whose_host_was_lost_a_day_ago(
+    here: Settings, elsewhere: Settings, database: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study(here, 0, 1)
+    study(elsewhere, 2)
+    announce_pending(elsewhere, database, "job-1")
+    end_job(database)
+    ingest_all(here)
+    assert ask(here, "select job_id from judgements") == []
+    monkeypatch.setattr(new_bundles, "_ANNOUNCED_FOR_S", 0.0)
+    ingest_all(here)
+    assert ask(here, "select job_id, len(run_ids) from judgements") == [("job-1", 4)]
 
 
 def test_results_come_back_though_the_ingester_moved_them_aside_first(

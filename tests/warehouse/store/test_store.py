@@ -107,7 +107,7 @@ def test_nothing_is_uploaded_to_a_store_that_overwrites(here: Settings, store: S
 def test_a_manifest_that_leads_out_of_its_bundle_is_refused(tmp_path: Path, name: str) -> None:
     opened = ObjectStore(f"file://{tmp_path / 'store'}")
     forged = Manifest(path=PATH, parts="parts", files={name: Part(sha256="0" * 64, size_bytes=1)})
-    opened._create("runs/job-1/run-1.json", forged.content())
+    opened._put("runs/job-1/run-1.json", forged.content())
     with pytest.raises(BundleError, match="is not the manifest of job-1/run-1"):
         opened.fetch(tmp_path / "there", PATH)
     assert not (tmp_path / "there").exists()
