@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-import interchange.store
 from access.local import local_actor
 from host.settings import Settings
 from interchange.store import import_paths
@@ -23,6 +22,7 @@ from tests.warehouse.store.servers import Store
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.bundles import uploads
+from warehouse.bundles.removed import remove_job
 from warehouse.bundles.store import ObjectStore, StoreAway, open_store
 from warehouse.bundles.uploads import announce_pending, fetch_job, prepare, upload_all
 from warehouse.ingest import new_bundles
@@ -218,14 +218,13 @@ def test_results_come_back_though_the_ingester_moved_them_aside_first(
     prepare(here)
     (job_id,) = import_paths(here, [SAMPLE], actor=ADMIN).jobs
     ingest_all(here)
-    remove = interchange.store.remove_job
 
     def is_second(bundles: Path, job_id: str) -> None:
         ingest_all(here)
-        remove(bundles, job_id)
+        remove_job(bundles, job_id)
 
     with monkeypatch.context() as patched:
-        patched.setattr(interchange.store, "remove_job", is_second)
+        patched.setattr("interchange.store.remove_job", is_second)
         curation.delete(here, database, job_id, actor=ADMIN)
     assert ask(here, "select count(*) from runs") == [(0,)]
     curation.restore(here, database, job_id, actor=ADMIN)
