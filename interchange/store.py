@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -215,14 +216,20 @@ def move_aside(settings: Settings, job_id: str) -> None:
     remove_job(settings.bundles, job_id)
 
 
-def move_back(settings: Settings, job_id: str) -> None:
-    """Move the runs that `move_aside` moved last back, if there are any."""
+def move_back(settings: Settings, job_id: str, deleted_at: datetime) -> None:
+    """Move the runs that `move_aside` moved since this moment back, if there are any.
+
+    With an object store the ingester moves them aside, too, as soon as their rows say so, each into a folder of its
+    own: so all of them are put back in the store, and those that are not here are fetched from it.
+    """
     paths = restore_job(settings.bundles, job_id)
     if (store := open_store(settings)) is not None:
-        manifests = {path: store.put_back(path) for path in paths}
-        for path in (path for path, manifest_sha256 in manifests.items() if manifest_sha256 is None):
-            mark_pending(settings.bundles, path)  # it was removed before it was uploaded
         with open_engine(settings.app_database_url) as engine:
+            uploaded = [row for row in stored_objects.of_job(engine, job_id) if "/" in row.path and row.serial]
+            paths += [row.path for row in uploaded if row.manifest_sha256 is not None or row.at >= deleted_at]
+            manifests = {path: store.put_back(path) for path in dict.fromkeys(paths)}
+            for path in (path for path, manifest_sha256 in manifests.items() if manifest_sha256 is None):
+                mark_pending(settings.bundles, path)  # it was removed before it was uploaded
             stored_objects.record_change(engine, {path: sha256 for path, sha256 in manifests.items() if sha256})
 
 

@@ -122,8 +122,8 @@ def restore(settings: Settings, database: sa.Engine, name: str, *, actor: Actor)
     with reading(database).connect() as connection:
         roles.require(actor, Change.CURATE, curated.owner_of(connection, found.job_id))
         is_own = find_row(connection, found.job_id) is not None
-    if not is_own:
-        move_back(settings, found.job_id)
+    if not is_own and found.deleted_at is not None:
+        move_back(settings, found.job_id, found.deleted_at)
     with curated.changing(database) as connection:
         known = _of(connection, found.job_id, actor, may_be_deleted=True)
         if known.deleted_at is not None:

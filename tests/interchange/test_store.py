@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -401,7 +402,7 @@ def test_removed_results_leave_the_warehouse_and_come_back_as_they_were(settings
         move_aside(settings, job_id)
         ingest_all(settings)
         assert contents(settings) == without
-        move_back(settings, job_id)
+        move_back(settings, job_id, datetime.now(UTC))
         ingest_all(settings)
         assert contents(settings) == with_it
 
@@ -410,7 +411,7 @@ def test_what_was_removed_may_be_imported_again(settings: Settings) -> None:
     (job_id,) = imported(settings, DETAILED).jobs
     move_aside(settings, job_id)
     assert len(imported(settings, DETAILED).new_run_ids) == 1
-    move_back(settings, job_id)  # changes nothing
+    move_back(settings, job_id, datetime.now(UTC))  # changes nothing
     ingest_all(settings)
     assert ask(settings, "select count(*) from runs where origin = 'imported'") == [(1,)]
 
@@ -420,7 +421,7 @@ def test_only_imported_results_are_moved(settings: Settings) -> None:
     imported(settings, DETAILED)
     for other in ("job-1", "nothing"):
         move_aside(settings, other)
-        move_back(settings, other)
+        move_back(settings, other, datetime.now(UTC))
     with pytest.raises(UserError, match="not the id"):
         move_aside(settings, "../x")
     ingest_all(settings)

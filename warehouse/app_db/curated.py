@@ -87,7 +87,8 @@ def listed(*, hidden: bool = False, tag: str | None = None) -> sa.ColumnElement[
     if tag is None:
         return is_listed
     tags = sa.literal(_SEPARATOR) + table.c.tags + _SEPARATOR
-    has_tag = tags.contains(f"{_SEPARATOR}{tag}{_SEPARATOR}", autoescape=True)
+    # Not LIKE, by which a capital is its small letter in SQLite, and another letter in PostgreSQL.
+    has_tag = sa.func.replace(tags, f"{_SEPARATOR}{tag}{_SEPARATOR}", "") != tags
     return sa.and_(is_listed, jobs.c.job_id.in_(sa.select(table.c.job_id).where(has_tag)))
 
 

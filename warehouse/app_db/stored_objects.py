@@ -45,17 +45,19 @@ def announce(engine: sa.Engine, paths: Iterable[str]) -> None:
     """Record that this host will upload these, so that nobody takes the job for complete without them."""
     with _changing(engine) as connection:
         for path in paths:
-            if _serial_of(connection, path) is None:
+            if _row_of(connection, path) is None:
                 _insert(connection, path, None)
 
 
 def record(engine: sa.Engine, path: str, manifest_sha256: str) -> None:
-    """Record that the manifest is in the store. Repeating it changes nothing, and nobody replaces another's row."""
+    """Record that the manifest is in the store. Repeating it changes nothing, and nobody replaces another's row, except
+    for that of a run that was removed and is imported again.
+    """
     with _changing(engine) as connection:
-        row = _serial_of(connection, path)
+        row = _row_of(connection, path)
         if row is None:
             _insert(connection, path, manifest_sha256)
-        elif row.serial is None:
+        elif row.manifest_sha256 is None:
             _update(connection, path, manifest_sha256)
 
 
@@ -87,8 +89,8 @@ def _read(engine: sa.Engine, query: sa.Select[tuple[object, ...]]) -> list[Store
         return [StoredObject(**{name: row[name] for name in names}) for row in connection.execute(query).mappings()]
 
 
-def _serial_of(connection: sa.Connection, path: str) -> sa.Row[tuple[int | None]] | None:
-    return connection.execute(sa.select(table.c.serial).where(table.c.path == path)).one_or_none()
+def _row_of(connection: sa.Connection, path: str) -> sa.Row[tuple[str | None]] | None:
+    return connection.execute(sa.select(table.c.manifest_sha256).where(table.c.path == path)).one_or_none()
 
 
 def _next_serial() -> sa.ScalarSelect[int]:

@@ -172,28 +172,31 @@ class ObjectStore:
 
     def remove(self, path: str) -> None:
         """Move a manifest aside: its parts stay, and `put_back` brings it back."""
-        self._move(_key(path), f"removed/{_key(path)}")
+        self._move(_key(path), f"removed/{_key(path)}", mode="overwrite")  # of the same run, removed earlier
 
     def put_back(self, path: str) -> str | None:
         """Return the digest of the manifest that was put back, None if there is none."""
-        self._move(f"removed/{_key(path)}", _key(path))
+        self._move(f"removed/{_key(path)}", _key(path), mode="create")
         return self.manifest_sha256(path)
 
     def purge(self, job_id: str) -> None:
         """Delete everything of a job for good: the manifests first, so that none names what is gone."""
         import obstore  # noqa: PLC0415 - see the module's docstring
 
-        for kind in ("runs", "verdicts", "removed/runs", "parts/runs", "parts/verdicts"):
+        with self._named():
+            writers = obstore.list_with_delimiter(self._store, "parts")["common_prefixes"]
+        of_parts = [f"{writer}/{kind}" for writer in writers for kind in ("runs", "verdicts")]
+        for kind in ("runs", "verdicts", "removed/runs", *of_parts):
             with self._named():
                 keys = [item["path"] for page in obstore.list(self._store, f"{kind}/{job_id}") for item in page]
                 if keys:
                     obstore.delete(self._store, keys)
 
-    def _move(self, key: str, to: str) -> None:
+    def _move(self, key: str, to: str, mode: Literal["create", "overwrite"]) -> None:
         import obstore  # noqa: PLC0415 - see the module's docstring
 
         if (content := self._get(key)) is not None:
-            self._create(to, content)
+            self._put(to, content, mode)
             with self._named():
                 obstore.delete(self._store, key)
 
@@ -216,12 +219,12 @@ class ObjectStore:
 
         key, doing = f"check/{uuid.uuid4().hex}", "writing"
         try:
-            self._create(key, b"first")
+            self._put(key, b"first")
             doing = "reading"
             if self._get(key) != b"first":
                 return f"{self.url} returns something else than was written: use another store"
             doing = "writing a second time"
-            overwrites = self._create(key, b"second")
+            overwrites = self._put(key, b"second")
             doing = "deleting"
             with self._named():
                 obstore.delete(self._store, key)
@@ -231,34 +234,40 @@ class ObjectStore:
             return f"{doing} failed: {away}"
         return _OVERWRITES.format(self.url) if overwrites else None
 
-    def _create(self, key: str, content: bytes) -> bool:
-        """Write an object; return False if it exists already."""
+    def _put(self, key: str, content: bytes, mode: Literal["create", "overwrite"] = "create") -> bool:
+        """Write an object; return False if it exists already and may not be replaced."""
         import obstore  # noqa: PLC0415 - see the module's docstring
 
         with self._named():
             try:
-                obstore.put(self._store, key, content, mode="create", use_multipart=False)
+                obstore.put(self._store, key, content, mode=mode, use_multipart=False)
             except obstore.exceptions.AlreadyExistsError:
                 return False
         return True
 
     def _get(self, key: str) -> bytes | None:
+        found = self._find(key)
+        with self._named():
+            return None if found is None else bytes(found.bytes())
+
+    def _find(self, key: str) -> Any:
+        """Begin to read an object; return None if it does not exist."""
         import obstore  # noqa: PLC0415 - see the module's docstring
 
         with self._named():
             try:
-                return bytes(obstore.get(self._store, key).bytes())
+                return obstore.get(self._store, key)
             except FileNotFoundError as missing:
                 if "NoSuchBucket" in str(missing):
                     raise
                 return None
 
     def _download(self, manifest: Manifest, name: str, to: Path) -> None:
-        import obstore  # noqa: PLC0415 - see the module's docstring
-
         digest = hashlib.sha256()
+        if (found := self._find(f"{manifest.parts}/{name}")) is None:
+            raise BundleError(f"{self.url}/{manifest.parts}/{name} is missing, and its manifest lists it")
         with to.open("xb") as file, self._named():
-            for chunk in obstore.get(self._store, f"{manifest.parts}/{name}").stream(min_chunk_size=_CHUNK_BYTES):
+            for chunk in found.stream(min_chunk_size=_CHUNK_BYTES):
                 file.write(chunk)
                 digest.update(chunk)
         self._refuse_other(manifest, name, digest.hexdigest())

@@ -158,8 +158,11 @@ class Uploads:
             self._stop.wait(longest_s * random.uniform(0.5, 1.0) if failures else _POLL_EVERY_S)  # noqa: S311 - no secret
 
     def _remove_copies(self) -> None:
-        """Remove old copies of what is in the store, by the rows, on a host that has no warehouse."""
-        if self._settings.master_file.exists() or time.monotonic() - self._removed_copies_s < _REMOVE_COPIES_EVERY_S:
+        """Remove old copies of what is in the store, by the rows, on a host that has no warehouse.
+
+        The published file says so: between two publications there may be no master.
+        """
+        if self._settings.warehouse_file.exists() or time.monotonic() - self._removed_copies_s < _REMOVE_COPIES_EVERY_S:
             return
         self._removed_copies_s = time.monotonic()
         bundles, old_s = self._settings.bundles, time.time() - _COPIES_LAST_S

@@ -24,8 +24,7 @@ from warehouse.bundles.provenance import PROVENANCE_FILE, Provenance, read_prove
 from warehouse.bundles.record_file import refuse_bomb
 from warehouse.bundles.run_bundle import REQUESTS_FILE, TELEMETRY_FILE, Bundle, read_bundle, read_log
 from warehouse.bundles.table_sizes import MAX_TABLE_BYTES
-from warehouse.ingest import imported_rows
-from warehouse.ingest.imported_evidence import as_evidence
+from warehouse.ingest import imported
 from warehouse.ingest.master import MASTER_ERRORS, Tables, insert, transaction
 from warehouse.schema.column import rows
 from warehouse.schema.request_columns import TELEMETRY_COLUMNS, prompt_latencies, request_rows
@@ -271,15 +270,15 @@ def _is_large_import(folder: Path) -> bool:
 
 def imported_tables(bundle: ImportedBundle) -> Tables:
     """Return the rows of an imported run by table. Raises one of UNSTORABLE for figures that no column can hold."""
-    run, evidence = bundle.run, as_evidence(bundle.record, bundle.run)
+    run, evidence = bundle.run, imported.as_evidence(bundle.record, bundle.run)
     of_run = {
-        "recent_requests": imported_rows.request_rows(evidence),
+        "recent_requests": imported.request_rows(evidence),
         "run_metrics": rows(METRIC_COLUMNS, [run.metrics]),
-        "histograms": _histogram_rows({} if run.requests is None else imported_rows.histograms(run.requests)),
-        "imported_figures": imported_rows.figure_rows(run),
+        "histograms": _histogram_rows({} if run.requests is None else imported.histograms(run.requests)),
+        "imported_figures": imported.figure_rows(run),
     }
-    of_run |= _verdict_rows(imported_rows.verdict_on(evidence))
-    return _of_run(imported_rows.run_rows(bundle), of_run)
+    of_run |= _verdict_rows(imported.verdict_on(evidence))
+    return _of_run(imported.run_rows(bundle), of_run)
 
 
 def _refuse_renamed(root: Path, folder: Path, job_id: str, run_id: str) -> None:

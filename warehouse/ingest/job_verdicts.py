@@ -15,7 +15,7 @@ from lab.validity.checks.repeats import FIGURES
 from lab.validity.evidence import Lengths
 from warehouse.bundles.imported_bundle import is_imported, read_known_of_all, read_record, requests_bytes
 from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder, read_run
-from warehouse.ingest.imported_evidence import without_requests
+from warehouse.ingest.imported import without_requests
 from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
 from warehouse.queries.results import COMPARED
 from warehouse.queries.rows import Row, dicts, records_of

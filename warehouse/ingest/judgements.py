@@ -23,8 +23,6 @@ from warehouse.queries.rows import Row
 from warehouse.schema.column import rows
 from warehouse.schema.judgement_columns import JUDGED_ARM_COLUMNS, JUDGED_METRIC_COLUMNS, JUDGEMENT_COLUMNS
 
-#: Seconds after a judgement was written in which another may have been, at the same time by the file system's clock.
-SETTLES_S = 1.0
 _TABLES = ("judgements", "judged_metrics", "judged_arms")
 #: Jobs that ended with runs of their own, and have no judgement since.
 _ENDED = """

@@ -281,7 +281,7 @@ def is_open_nowhere(file: Path) -> bool:
 def _file_system(file: Path) -> str:
     """Return the type of the file's file system, as the kernel names it."""
     mounted = {Path(partition.mountpoint): partition.fstype for partition in psutil.disk_partitions(all=True)}
-    return next(mounted[folder] for folder in file.resolve().parents if folder in mounted)
+    return next((mounted[folder] for folder in file.resolve().parents if folder in mounted), "unknown")
 
 
 def _cp(source: Path, target: Path, *options: str) -> None:

@@ -25,6 +25,7 @@ from host.process_memory import do_without_pandas, limit_memory
 from host.settings import Settings, load_settings
 from lab.errors import RevisionError, UserError
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words
+from warehouse.bundles.pending import is_pending
 from warehouse.bundles.removed import removed_folder, removed_jobs, removed_runs
 from warehouse.bundles.run_bundle import RUN_FILE, is_being_written
 from warehouse.bundles.store import open_store
@@ -38,10 +39,9 @@ from warehouse.ingest.master import (
     only_ingester,
     refresh,
 )
-from warehouse.ingest.new_bundles import NewBundles
+from warehouse.ingest.new_bundles import NewBundles, StoredBundles
 from warehouse.ingest.opened import Opened
 from warehouse.ingest.publication import Master
-from warehouse.ingest.stored_bundles import StoredBundles
 from warehouse.queries.rows import Row
 
 #: Bundles are ingested for at most this long before the master is published.
@@ -50,6 +50,8 @@ BUDGET_S = 2.0
 #: network's file system, then after as long as it has been failing, and at last at this interval.
 RETRY_REJECTED_S = 60.0
 _RETRY_AT_ONCE_S = 1.0
+#: A folder is read again in every round for this long after it changed.
+_SETTLES_S = 1.0
 #: Pause after a full disk, or a master that cannot be opened.
 RETRY_S = 2.0
 _PATHS = "SELECT job_id || '/' || run_id FROM runs"
@@ -248,9 +250,9 @@ def _store_verdict(ingester: Ingester, job: Row) -> None:
         judgement = judgements.judge_ended_job(ingester.connection, job)
         judgements.store_judgement(ingester.connection, ingester.settings.bundles, judgement)
         ingester.published = False
-    except duckdb.Error:
-        raise
-    except Exception:  # noqa: BLE001 - whatever it is: one job must not stop the others
+    except Exception as error:
+        if isinstance(error, MASTER_ERRORS) and not isinstance(error, OSError):  # the disk of the verdicts
+            raise
         _log.exception("the verdicts of %s are not stored", job["job_id"])
         ingester.unjudgeable.add(job["job_id"])
 
@@ -266,7 +268,7 @@ def _read_judgements(ingester: Ingester) -> None:
         _log.warning("%s", error)
     ingester.published &= not (added or removed)
     ingester.only_grown &= not removed
-    if time.time_ns() - modified_ns > judgements.SETTLES_S * 1e9:
+    if _has_settled(modified_ns):
         ingester.judged_ns = modified_ns
 
 
@@ -316,11 +318,19 @@ def _forget_removed_runs(ingester: Ingester) -> None:
             with _named("forgetting removed results"):
                 forget_runs(ingester.connection, gone)
             ingester.ingested -= gone
+            again = {path: root / path for path in gone if not is_pending(root, path)}
+            ingester.waiting |= {path: folder for path, folder in again.items() if (folder / RUN_FILE).exists()}
             left = {path.partition("/")[0] for path in ingester.ingested}
             ingester.unjudged |= left & {path.partition("/")[0] for path in gone}
             ingester.published = ingester.only_grown = False
             _log.info("forgot %s removed runs", len(gone))
-        ingester.removed_ns = modified_ns
+        if _has_settled(modified_ns):
+            ingester.removed_ns = modified_ns
+
+
+def _has_settled(modified_ns: int) -> bool:
+    """Return whether a later change of the folder has another time: the clock of a file system has coarse ticks."""
+    return time.time_ns() - modified_ns > _SETTLES_S * 1e9
 
 
 def _record_rejections(ingester: Ingester) -> None:
@@ -338,23 +348,26 @@ def _replicate(ingester: Ingester) -> None:
     """Replicate the app tables if they changed. Ingestion continues while that database cannot be read."""
     try:
         tables = ingester.app_tables.changed()
-    except DATABASE_ERRORS as error:
-        words = database_words(error)
-        _log.warning("the app database cannot be read (%s): jobs in the warehouse are not up to date", words)
+    except (*DATABASE_ERRORS, RevisionError, ValueError, TypeError) as error:
+        _log_unread(ingester, error)
         return
-    except RevisionError as newer:
-        if str(newer) != ingester.refused:  # once: it stays so until this Drafthouse is upgraded
-            _log.error("%s. Bundles are ingested, but jobs in the warehouse are not up to date", newer)
-            ingester.refused = str(newer)
-        return
-    except (ValueError, TypeError):  # of a row that another version wrote
-        _log.exception("the app database cannot be read: jobs in the warehouse are not up to date")
-        return
+    ingester.refused = ""
     if not tables:
         return
     ingester.master.changed_jobs = _with_changed(ingester.master.changed_jobs, tables)
     if replicate_app_tables(ingester.connection, tables):
         ingester.published, ingester.may_have_ended = False, True
+
+
+def _log_unread(ingester: Ingester, error: Exception) -> None:
+    """Log why the app tables cannot be read, once: an outage, or a newer Drafthouse's database, may last for hours."""
+    is_away = isinstance(error, DATABASE_ERRORS)
+    words = database_words(error) if is_away else f"{type(error).__name__}: {error}"
+    sentence = str(error) if isinstance(error, RevisionError) else f"the app database cannot be read ({words})"
+    if sentence != ingester.refused:
+        trace = None if is_away or isinstance(error, RevisionError) else error  # of a row that another version wrote
+        _log.error("%s. Bundles are ingested, but jobs in the warehouse are not up to date", sentence, exc_info=trace)
+        ingester.refused = sentence
 
 
 def _with_changed(job_ids: set[str] | None, tables: AppTables) -> set[str] | None:
@@ -386,7 +399,19 @@ def open_ingester(
         opened, now_s = Opened(settings.home, settings.bundles), time.monotonic()
         for path in opened.left_out().keys() - ingested:
             set_aside[path] = SetAside(opened.left_out()[path], now_s, now_s, is_final=True)
-        yield Ingester(settings, master, app, app_tables, new_bundles, ingested, unjudged, published, set_aside, opened)
+        yield Ingester(
+            settings,
+            master,
+            app,
+            app_tables,
+            new_bundles,
+            ingested,
+            unjudged,
+            published,
+            set_aside,
+            opened,
+            only_grown=published,  # else it may be a rebuild that was killed before it published: the same runs anew
+        )
 
 
 def ingest_all(settings: Settings) -> None:

@@ -13,9 +13,11 @@ from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from warehouse.queries.rows import Row, dicts
 
 _POOLED = """
-    SELECT position, drafted, sum(num_accepted_tokens) / nullif(sum(num_draft_tokens), 0) AS rate,
-        1 + sum(num_accepted_tokens) / nullif(sum(num_drafts), 0) AS length,
-        sum(completion_tokens) / nullif(sum(requests_completed), 0) AS output_tokens,
+    SELECT position, drafted,
+        sum(num_accepted_tokens) / nullif(sum(num_draft_tokens) FILTER (num_accepted_tokens IS NOT NULL), 0) AS rate,
+        1 + sum(num_accepted_tokens) / nullif(sum(num_drafts) FILTER (num_accepted_tokens IS NOT NULL), 0) AS length,
+        sum(completion_tokens) / nullif(sum(requests_completed) FILTER (completion_tokens IS NOT NULL), 0)
+            AS output_tokens,
         median(tpot_p50_ms) AS tpot_ms, max(gpu_memory_used_max_bytes)::DOUBLE AS gpu_memory_bytes,
         max(kv_cache_usage_max) AS kv_cache_usage, any_value(concat_ws(' ', engine, engine_version)) AS engine
     FROM (SELECT unnest($1) AS position, unnest($2) AS drafted, unnest($3) AS run_id) JOIN results USING (run_id)

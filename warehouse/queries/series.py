@@ -28,8 +28,10 @@ _RUNS = """
             list(DISTINCT hardware) AS hardware, list(DISTINCT concat_ws(' ', engine, engine_version)) AS engines
         FROM valid_latest_runs WHERE job_id = $1 GROUP BY ALL
     )
-    SELECT exp(avg(ln(rate)) FILTER (arm = $2)) AS arm_tok_per_s,
-        exp(avg(ln(rate)) FILTER (arm = $3)) AS baseline_tok_per_s,
+    SELECT CASE WHEN min(rate) FILTER (arm = $2) > 0
+            THEN exp(avg(ln(nullif(rate, 0))) FILTER (arm = $2)) END AS arm_tok_per_s,
+        CASE WHEN min(rate) FILTER (arm = $3) > 0
+            THEN exp(avg(ln(nullif(rate, 0))) FILTER (arm = $3)) END AS baseline_tok_per_s,
         CASE WHEN bool_and(known) FILTER (arm = $2) AND sum(drafts) FILTER (arm = $2) > 0
             THEN 1 + sum(accepted) FILTER (arm = $2) / sum(drafts) FILTER (arm = $2) END AS acceptance_length,
         array_to_string(list_sort(list_distinct(flatten(list(hardware)))), ', ') AS hardware,

@@ -220,7 +220,7 @@ def options(con: duckdb.DuckDBPyConnection, filters: Filters | None = None) -> p
         f"FROM request_groups JOIN each USING (run_id) WHERE grain = '{name}' GROUP BY ALL"
         for name, column in REQUEST_DIMENSIONS.items()
     )
-    tagged = "SELECT unnest(tags) AS value, begun FROM each"
+    tagged = "SELECT DISTINCT run_id, unnest(tags) AS value, begun FROM each"
     of_tags = f"SELECT '{TAG}', value, count(*), max(begun) FROM ({tagged}) GROUP BY ALL"
     parts = " UNION ALL ".join((*of_runs, *of_requests, of_tags))
     return frame(

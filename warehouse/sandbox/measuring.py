@@ -33,12 +33,12 @@ def _left_s(settings: Settings, windows: Sequence[Work]) -> float | None:
     """Return until when the last of the windows will end, by the share of its requests that are done; None: unknown."""
     import sqlalchemy as sa  # noqa: PLC0415 - most questions do without
 
-    from warehouse.app_db.engine import DATABASE_ERRORS, open_engine  # noqa: PLC0415 - likewise
+    from warehouse.app_db.engine import DATABASE_ERRORS, open_engine, reading  # noqa: PLC0415 - likewise
     from warehouse.app_db.schema import jobs  # noqa: PLC0415 - likewise
 
     query = sa.select(jobs.c.job_id, jobs.c.progress_json).where(jobs.c.job_id.in_([of.what for of in windows]))
     try:
-        with open_engine(settings.app_database_url) as engine, engine.connect() as connection:
+        with open_engine(settings.app_database_url) as engine, reading(engine).connect() as connection:
             stored = {row.job_id: json.loads(row.progress_json or "{}") for row in connection.execute(query)}
     except DATABASE_ERRORS:
         return None

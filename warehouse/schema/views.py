@@ -275,12 +275,18 @@ def _views(connection: duckdb.DuckDBPyConnection) -> Iterator[View]:
         yield replace(view, source=_with_files(connection, found)) if found and view is REQUEST_RECORDS else view
 
 
+#: A file has the requests of runs, too, that were removed since, and perhaps restored, or archived into another one.
+_ARCHIVED = """UNION ALL BY NAME SELECT * EXCLUDE (filename)
+FROM read_parquet([{paths}], union_by_name = true, filename = true) AS of_file
+SEMI JOIN archived_runs AS here ON here.run_id = of_file.run_id AND here.file = parse_filename(filename)"""
+
+
 def _with_files(connection: duckdb.DuckDBPyConnection, files: Iterable[tuple[str]]) -> str:
     query = "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
     (database,) = connection.execute(query).fetchone() or ("",)
     folder = Path(database).absolute().parent / ARCHIVE_FOLDER
     paths = ", ".join("'" + str(folder / file).replace("'", "''") + "'" for (file,) in files)
-    return f"{REQUEST_RECORDS.source}\nUNION ALL BY NAME FROM read_parquet([{paths}], union_by_name = true)"
+    return f"{REQUEST_RECORDS.source}\n{_ARCHIVED.format(paths=paths)}"
 
 
 def _described() -> Iterator[tuple[tuple[str, tuple[str, ...]], str]]:

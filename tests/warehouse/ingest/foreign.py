@@ -16,7 +16,7 @@ from warehouse.bundles.imported_run import (
     all_columns,
     all_metrics,
 )
-from warehouse.ingest.imported_evidence import Evidence, as_evidence
+from warehouse.ingest.imported import Evidence, as_evidence
 
 COLUMNS: dict[str, Scalar] = {
     "target": "big",

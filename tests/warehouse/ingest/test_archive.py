@@ -14,6 +14,7 @@ from host.settings import Settings
 from lab.errors import DrafthouseError, QueryError, UserError
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import failed_request, request, write_run
+from warehouse.bundles.removed import remove_job, restore_job
 from warehouse.ingest import archive as archiving
 from warehouse.ingest.archive import Month, archive, old_months
 from warehouse.ingest.master import only_ingester
@@ -160,6 +161,21 @@ def test_the_file_shrinks_and_an_ingester_at_work_is_not_disturbed(filled: Setti
         archive(filled, BEFORE)
     archive(filled, BEFORE)
     assert filled.warehouse_file.stat().st_size < size - 1_000_000
+
+
+def test_an_archived_run_that_is_removed_and_restored_has_each_request_once(filled: Settings) -> None:
+    write_run(filled.bundles, run_id="other", job_id="job-2", started_at=JULY.isoformat())
+    ingest_all(filled)
+    before, count = everything(filled), "SELECT count(*) FROM request_records WHERE run_id = 'other'"
+    archive(filled, BEFORE)
+    remove_job(filled.bundles, "job-2")
+    ingest_all(filled)
+    assert ask(filled, count) == [(0,)]
+    restore_job(filled.bundles, "job-2")
+    ingest_all(filled)
+    assert everything(filled) == before
+    archive(filled, BEFORE)
+    assert everything(filled) == before
 
 
 def test_only_runs_with_a_known_begin_are_old(filled: Settings) -> None:

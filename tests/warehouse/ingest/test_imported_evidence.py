@@ -23,7 +23,7 @@ from warehouse.bundles.imported_bundle import (
 )
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun, Scalar
 from warehouse.bundles.run_bundle import REQUESTS_FILE, find_bundles
-from warehouse.ingest.imported_evidence import (
+from warehouse.ingest.imported import (
     as_lists,
     chunk_moments_s,
     failure_reason,

@@ -12,7 +12,7 @@ import pytest
 from lab.metrics.histogram import histogram
 from tests.warehouse.ingest.foreign import FAILED, REQUEST, bundle, evidence, foreign, silent
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
-from warehouse.ingest.imported_rows import figure_rows, histograms, request_rows, run_rows, verdict_on
+from warehouse.ingest.imported import figure_rows, histograms, request_rows, run_rows, verdict_on
 
 
 def known(run: ImportedRun) -> dict[str, Any]:

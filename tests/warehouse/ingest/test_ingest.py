@@ -163,12 +163,21 @@ def test_the_json_columns_hold_the_complete_record(settings: Settings) -> None:
     assert json.loads(command) == ["vllm", "serve"]
 
 
-def test_bundles_are_ingested_while_the_app_database_is_away(settings: Settings) -> None:
-    with open_engine(settings.app_database_url) as engine, engine.begin() as connection:
-        connection.execute(sa.text("ALTER TABLE jobs RENAME TO gone"))
-    write_run(settings.bundles)
-    ingest_all(settings)
-    assert ask(settings, "select run_id from runs") == [("run-1",)]
+def test_bundles_are_ingested_while_the_app_database_is_away(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        open_engine(settings.app_database_url) as app,
+        only_ingester(settings.home),
+        open_ingester(settings, app) as ingester,
+    ):
+        with app.begin() as connection:
+            connection.execute(sa.text("ALTER TABLE jobs RENAME TO gone"))
+        for number in range(3):
+            write_run(settings.bundles, run_id=f"run-{number}")
+            ingest_once(ingester)
+    assert ask(settings, "select count(*) from runs") == [(3,)]
+    assert len([record for record in caplog.records if "the app database cannot be read" in record.message]) == 1
 
 
 def test_bundles_are_ingested_though_a_newer_drafthouse_has_migrated_the_app_database(

@@ -22,6 +22,7 @@ from tests.warehouse.asking import ask, contents
 from tests.webapp.homes import WORKER, claimed_job, finish, make_home
 from tests.webapp.test_finished_study import BEGAN, EARLIER, LATER, everything_said, measure
 from warehouse.app_db.engine import open_engine
+from warehouse.app_db.schema import studies
 from warehouse.bundles.judgements import Judgement, read_judgement, stored_ids, write_judgement
 from warehouse.bundles.run_bundle import REQUESTS_FILE, bundle_folder
 from warehouse.ingest import judgements
@@ -210,6 +211,18 @@ def claimed_again(settings: Settings) -> str:
         claimed = leases.claim(engine, WORKER, 3600)
     assert claimed is not None
     return claimed.job_id
+
+
+def test_a_price_that_is_no_number_stops_no_ingester(settings: Settings) -> None:
+    job_id = claimed_job(settings, study(name="asked"))
+    measure(settings, job_id, BEGAN)
+    finish(settings, job_id, "done")
+    with open_engine(settings.app_database_url) as database, database.begin() as connection:
+        of_a_newer_version = {"study_id": "newer", "name": "newer", "toml": "", "created_at": EARLIER}
+        connection.execute(studies.insert().values(**of_a_newer_version, json='{"price_usd_per_hour": "2 EUR"}'))
+    ingest_all(settings)
+    assert ask(settings, "SELECT count(*) > 0 FROM runs") == [(True,)]
+    assert ask(settings, "SELECT * FROM judgements") == []
 
 
 def test_a_verdict_that_was_written_and_not_read_is_kept_after_a_kill(

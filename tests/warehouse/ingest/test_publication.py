@@ -326,6 +326,38 @@ def test_a_rebuilt_warehouse_does_not_use_the_former_file(settings: Settings) ->
 
 
 @pytest.mark.usefixtures("in_turns")
+def test_a_rebuild_killed_before_it_published_is_what_readers_get(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both files have as many rows then: by their number the published one looks like an earlier state of the new."""
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    for number in (1, 2):
+        add_run(settings, f"run-{number}")
+    record = settings.bundles / "job-1" / "run-1" / "run.json"
+    record.write_text(record.read_text().replace('"study_name": "small"', '"study_name": "as of today"'))
+    with monkeypatch.context() as patched:
+        patched.setattr(Master, "publish", killed)
+        with pytest.raises(Killed):
+            rebuild(settings)
+    with (
+        open_engine(settings.app_database_url) as app,
+        only_ingester(settings.home),
+        open_ingester(settings, app) as ingester,
+    ):
+        for number in (3, 4):
+            write_run(settings.bundles, run_id=f"run-{number}")
+            ingest_once(ingester)
+            named = ask(settings, "select study_name from runs where run_id = 'run-1'")
+            assert named == [("as of today",)]
+
+
+@pytest.mark.usefixtures("in_turns")
 def test_an_ingester_killed_at_any_step_of_publication_continues(settings: Settings) -> None:
     add_run(settings, "run-1")
     former = settings.home / ".warehouse.duckdb.former"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.warehouse.asking import ask
 from tests.warehouse.runs import write_run
 from warehouse.app_db.engine import open_engine
 from warehouse.app_db.schema import studies
+from warehouse.bundles.removed import remove_job, removed_folder
 from warehouse.ingest import bundle_rows, service
 from warehouse.ingest.bundle_rows import add_bundles, record_rejection
 from warehouse.ingest.master import only_ingester
@@ -209,6 +211,18 @@ def test_what_is_taken_away_is_no_longer_named(settings: Settings, ingester: Ing
     shutil.rmtree(folder)
     ingest_once(ingester)
     assert (rejected(settings), ingester.set_aside) == ([], {})
+
+
+def test_results_removed_within_one_tick_of_the_clock_are_all_forgotten(settings: Settings, ingester: Ingester) -> None:
+    for job_id in ("first", "second", "stays"):
+        write_run(settings.bundles, job_id=job_id, run_id=job_id)
+    ingest_once(ingester)
+    tick_ns = (NOW + timedelta(days=36500)).timestamp() * 10**9  # so that no test is too slow for it
+    for job_id, left in (("first", ["second", "stays"]), ("second", ["stays"])):
+        remove_job(settings.bundles, job_id)
+        os.utime(removed_folder(settings.bundles), ns=(int(tick_ns), int(tick_ns)))
+        ingest_once(ingester)
+        assert runs(settings) == left
 
 
 def test_a_bundle_that_breaks_the_master_is_set_aside_after_reopening(

@@ -25,7 +25,7 @@ from lab.metrics.histogram import cumulative, quantile
 from lab.study import Arm, Load, Speculation, Workload
 from tests.actors import ADMIN
 from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, circumstances, request, run_record, write_run
-from warehouse.app_db import price_book
+from warehouse.app_db import curated, price_book
 from warehouse.app_db.engine import open_engine
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
@@ -165,6 +165,17 @@ def test_options_of_a_slice_are_those_of_its_runs_alone(sliced: duckdb.DuckDBPyC
     assert options.loc[options["dimension"] == "study", ["value", "runs"]].to_numpy().tolist() == [
         ["small · job-0", slices.count(sliced, of_one)]
     ]
+
+
+def test_a_tag_counts_each_run_once_whatever_contexts_are_chosen(settings: Settings) -> None:
+    write_run(settings.bundles, (request(), request(index=1, prompt_tokens=400)))
+    with open_engine(settings.app_database_url) as engine, curated.changing(engine) as connection:
+        curated.store(connection, curated.Curated("job-1", tags=("prod",)))
+    ingest_all(settings)
+    with closing(open_warehouse(settings.warehouse_file)) as connection:
+        options = slices.options(connection, Filters((("context", ("256", "512")),), validity="any"))
+    of_tags = options.loc[options["dimension"] == "tag", ["value", "runs"]]
+    assert of_tags.to_numpy().tolist() == [["prod", 1]]
 
 
 def test_what_others_found_is_of_the_methods_asked_for(sliced: duckdb.DuckDBPyConnection) -> None:

@@ -10,6 +10,7 @@ from host import quiet
 from host.quiet import Work
 from tests.lab.studies import study
 from tests.webapp.homes import make_home, running_job
+from warehouse.app_db.engine import open_engine
 from warehouse.sandbox.measuring import _left_s, measured_now
 
 
@@ -20,6 +21,8 @@ def test_a_question_is_told_how_long_the_run_before_it_takes(tmp_path: Path) -> 
     with quiet.announced(settings.home, "window", job_id):
         told = measured_now(settings)
         assert re.search(r"^a run is being measured on this host for about \d+ (s|min) more and has", told), told
+        with open_engine(settings.app_database_url) as database, database.begin():  # somebody writes
+            assert " for about " in measured_now(settings)
     with quiet.announced(settings.home, "window", "of another lab"):
         assert measured_now(settings) == "a run is being measured on this host and has its processors first"
     begun = [Work("window", "window", job_id, time.monotonic() - seconds) for seconds in (3, 30)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -21,10 +22,13 @@ from tests.warehouse.store.servers import Store
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.bundles import uploads
-from warehouse.bundles.store import StoreAway, open_store
+from warehouse.bundles.removed import remove_job
+from warehouse.bundles.store import ObjectStore, StoreAway, open_store
 from warehouse.bundles.uploads import announce_pending, fetch_job, prepare, upload_all
+from warehouse.ingest import new_bundles
+from warehouse.ingest.master import only_ingester
 from warehouse.ingest.rebuild import rebuild
-from warehouse.ingest.service import ingest_all
+from warehouse.ingest.service import ingest_all, ingest_once, open_ingester
 
 REQUESTS = (request(), failed_request(index=1))
 SAMPLE = REPOSITORY / "tests" / "interchange" / "samples" / "vllm-bench" / "base-code-c1.json"
@@ -117,6 +121,13 @@ def test_a_verdict_goes_the_same_way(here: Settings, elsewhere: Settings, databa
     assert ask(here, judged) == ask(elsewhere, judged)
 
 
+def keys(bucket: ObjectStore) -> list[str]:
+    """The keys of all that is in the store."""
+    import obstore  # noqa: PLC0415 - of this test alone
+
+    return [item["path"] for page in obstore.list(bucket._store) for item in page]
+
+
 def test_results_that_are_removed_are_gone_everywhere_and_come_back(
     here: Settings, elsewhere: Settings, database: sa.Engine
 ) -> None:
@@ -142,9 +153,94 @@ def test_results_that_are_removed_are_gone_everywhere_and_come_back(
     bucket = open_store(here)
     assert bucket is not None
     assert (bucket.paths(job_id), [bucket.put_back(f"{job_id}/{path.name}") for path in was]) == ([], [None])
+    assert [key for key in keys(bucket) if job_id in key] == []
     for settings in (here, elsewhere):
         ingest_all(settings)
         assert ask(settings, counts) == [(0,)]
+
+
+def test_what_was_removed_may_be_imported_again_with_other_labels(
+    here: Settings, elsewhere: Settings, database: sa.Engine
+) -> None:
+    prepare(here)
+
+    def hardware() -> list[list[tuple[str]]]:
+        for settings in (here, elsewhere):
+            ingest_all(settings)
+        query = "select hardware from results where origin = 'imported'"
+        return [ask(settings, query) for settings in (here, elsewhere)]
+
+    for label in ("A100", "H200", "B200"):
+        (job_id,) = import_paths(here, [SAMPLE], labels={"hardware": label}, actor=ADMIN).jobs
+        assert hardware() == hardware() == [[(label,)], [(label,)]]
+        curation.delete(here, database, job_id, actor=ADMIN)
+        assert hardware() == [[], []]
+    curation.restore(here, database, job_id, actor=ADMIN)
+    assert hardware() == [[("B200",)], [("B200",)]]
+    rebuild(elsewhere)
+    assert hardware() == [[("B200",)], [("B200",)]]
+
+
+def test_a_removed_run_that_is_imported_again_stays_until_it_is_uploaded(
+    here: Settings, store: Store, database: sa.Engine
+) -> None:
+    prepare(here)
+    (job_id,) = import_paths(here, [SAMPLE], actor=ADMIN).jobs
+    ingest_all(here)
+    curation.delete(here, database, job_id, actor=ADMIN)
+    ingest_all(here)
+    import_paths(here, [SAMPLE], actor=ADMIN)
+    store.behave("503")
+    with only_ingester(here.home), open_ingester(here, database) as ingester:
+        ingest_once(ingester)
+    store.behave("ok")
+    ingest_all(here)
+    assert ask(here, "select count(*) from results where origin = 'imported'") == [(1,)]
+
+
+def test_a_job_is_judged_without_a_run_whose_host_was_lost_a_day_ago(
+    here: Settings, elsewhere: Settings, database: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study(here, 0, 1)
+    study(elsewhere, 2)
+    announce_pending(elsewhere, database, "job-1")
+    end_job(database)
+    ingest_all(here)
+    assert ask(here, "select job_id from judgements") == []
+    monkeypatch.setattr(new_bundles, "_ANNOUNCED_FOR_S", 0.0)
+    ingest_all(here)
+    assert ask(here, "select job_id, len(run_ids) from judgements") == [("job-1", 4)]
+
+
+def test_results_come_back_though_the_ingester_moved_them_aside_first(
+    here: Settings, database: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(here)
+    (job_id,) = import_paths(here, [SAMPLE], actor=ADMIN).jobs
+    ingest_all(here)
+
+    def is_second(bundles: Path, job_id: str) -> None:
+        ingest_all(here)
+        remove_job(bundles, job_id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("interchange.store.remove_job", is_second)
+        curation.delete(here, database, job_id, actor=ADMIN)
+    assert ask(here, "select count(*) from runs") == [(0,)]
+    curation.restore(here, database, job_id, actor=ADMIN)
+    ingest_all(here)
+    assert ask(here, "select count(*) from results where origin = 'imported'") == [(1,)]
+
+
+def test_an_outage_of_the_app_database_is_logged_once(
+    here: Settings, database: sa.Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    with only_ingester(here.home), open_ingester(here, database) as ingester:
+        with database.begin() as connection:
+            connection.execute(sa.text("ALTER TABLE stored_objects RENAME TO gone"))
+        for _ in range(3):
+            ingest_once(ingester)
+    assert len([record for record in caplog.records if "new runs are not seen" in record.message]) == 1
 
 
 def test_the_log_of_a_run_is_read_through_the_store(here: Settings, elsewhere: Settings, database: sa.Engine) -> None:

@@ -81,6 +81,19 @@ def test_a_changed_part_is_refused(opened: ObjectStore, tmp_path: Path) -> None:
     assert not (tmp_path / "there" / PATH).exists()
 
 
+def test_a_part_that_is_missing_is_damage_and_no_outage(opened: ObjectStore, tmp_path: Path) -> None:
+    """An outage stops all fetching; what is damaged waits alone."""
+    import obstore  # noqa: PLC0415 - of this test alone
+
+    write_run(tmp_path / "here")
+    upload(opened, tmp_path / "here")
+    keys = [item["path"] for page in obstore.list(opened._store) for item in page]
+    obstore.delete(opened._store, [key for key in keys if key.endswith("/requests.parquet")])
+    with pytest.raises(BundleError, match=r"requests\.parquet is missing, and its manifest lists it"):
+        opened.fetch(tmp_path / "there", PATH)
+    assert not (tmp_path / "there" / PATH).exists()
+
+
 def test_nothing_is_uploaded_to_a_store_that_overwrites(here: Settings, store: Store) -> None:
     prepare(here)
     write_run(here.bundles)
@@ -94,7 +107,7 @@ def test_nothing_is_uploaded_to_a_store_that_overwrites(here: Settings, store: S
 def test_a_manifest_that_leads_out_of_its_bundle_is_refused(tmp_path: Path, name: str) -> None:
     opened = ObjectStore(f"file://{tmp_path / 'store'}")
     forged = Manifest(path=PATH, parts="parts", files={name: Part(sha256="0" * 64, size_bytes=1)})
-    opened._create("runs/job-1/run-1.json", forged.content())
+    opened._put("runs/job-1/run-1.json", forged.content())
     with pytest.raises(BundleError, match="is not the manifest of job-1/run-1"):
         opened.fetch(tmp_path / "there", PATH)
     assert not (tmp_path / "there").exists()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 from cli.verbs.analyse.compare import _same, exit_status
@@ -186,6 +187,20 @@ def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnect
     )
     assert "memory" not in text  # it was not measured
     assert "ran draft_model with k = 3" in text
+
+
+def test_the_length_of_answers_is_that_of_runs_with_known_tokens(settings: Settings) -> None:
+    for arm, repeat in (("plain", 0), ("plain", 1), ("drafted", 0)):
+        write_arm(settings, arm, repeat, SLOWER[arm][repeat])
+    base = healthy(drafted=True)
+    about = {"run_id": "drafted-1", "cell_key": "drafted-1", "repeat": 1, "launch_index": 1, "is_baseline": False}
+    run = base.run.model_copy(update=about | {"arm": base.run.arm.model_copy(update={"name": "drafted"})})
+    requests = [replace(each, completion_tokens=None) for each in base.requests]
+    write_bundle(settings.bundles, run, requests, base.samples, None)
+    with ingested(settings) as con:
+        (measured,) = measured_arms(con, compare_study(con, "job-1"))
+    assert set(measured.run_ids) == {"drafted-0", "drafted-1", "plain-0", "plain-1"}
+    assert measured.output_tokens == np.mean([each.completion_tokens for each in base.requests])
 
 
 def test_a_failed_arm_is_advised_against_in_the_engines_words(settings: Settings) -> None:
