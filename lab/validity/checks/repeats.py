@@ -47,7 +47,7 @@ def _cells(runs: Sequence[StudyRun], figure: str) -> _Measured:
     cells: _Measured = defaultdict(list)
     for study_run in _in_order(runs):
         run, value = study_run.run, number(study_run.metrics, figure)
-        if value and run.trial is None and (number(study_run.metrics, "duration_s") or 0.0) >= LEAST_WINDOW_S:
+        if value and (number(study_run.metrics, "duration_s") or 0.0) >= LEAST_WINDOW_S:
             cells[_cell(run)].append((run, value))
     return cells
 
