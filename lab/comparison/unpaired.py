@@ -21,7 +21,7 @@ from lab.metrics.number_format import counted
 
 @dataclass(frozen=True)
 class Unpaired:
-    """The ratio of geometric means; None if an arm has no value. `why` says why else it, or its interval, is missing."""
+    """The ratio of geometric means; None if an arm has no value. `why` says why else it or its interval is missing."""
 
     ratio: Interval | None
     why: str
