@@ -78,8 +78,11 @@ def agreement(baseline: Mapping[str, Output], candidate: Mapping[str, Output], *
     )
 
 
-def share(count: int, of: int) -> Interval | None:
-    """Return a share with Wilson's interval (Newcombe 1998, method 3), or None for 0 of 0."""
+def share(count: float, of: int) -> Interval | None:
+    """Return a share with Wilson's interval (Newcombe 1998, method 3), or None for 0 of 0.
+
+    `count` is a fraction where observations are means.
+    """
     if not of:
         return None
     share, z = count / of, float(special.ndtri(0.5 + 0.5 * CONFIDENCE))
