@@ -136,6 +136,7 @@ _RUN_METRICS = (
         "tokens",
         "drafted tokens accepted in them",
         compute=growth_of("num_accepted_tokens"),
+        of_text=True,
     ),
     RunMetric(
         "acceptance_rate",

@@ -85,18 +85,17 @@ def _numbers(requests: RequestTable) -> Mapping[str, Value]:
 
 
 def _acceptance(requests: RequestTable) -> dict[str, Value]:
-    """Return the acceptance of requests whose rounds are known; rates are unknown where a trace had no text."""
+    """Return the acceptance of requests whose rounds are known; it is unknown where a trace had no text."""
     told = requests.where(requests.known("spec_drafts") & requests.known("spec_accepted_tokens"))
     rounds, drafted, accepted = (
         whole_sum(told.numbers(name)) for name in ("spec_drafts", "spec_draft_tokens", "spec_accepted_tokens")
     )
-    rate = length = None
-    if rounds and accepted is not None and not requests.equals("category", NO_TEXT).any():
-        rate, length = accepted / drafted if drafted else None, 1 + accepted / rounds
+    if requests.equals("category", NO_TEXT).any():
+        accepted = None
     return {
         "num_drafts": rounds,
         "num_draft_tokens": drafted,
         "num_accepted_tokens": accepted,
-        "acceptance_rate": rate,
-        "acceptance_length": length,
+        "acceptance_rate": accepted / drafted if accepted is not None and drafted else None,
+        "acceptance_length": 1 + accepted / rounds if accepted is not None and rounds else None,
     }
