@@ -297,6 +297,11 @@ def reasoning_tokens(data: RunData) -> int | None:
     return whole_sum(data.completed.numbers("reasoning_tokens")) if known_output else None
 
 
+def answer_tokens(data: RunData) -> float | None:
+    output, reasoning = data.number("completion_tokens"), data.number("reasoning_tokens")
+    return None if output is None or reasoning is None or reasoning > output else output - reasoning
+
+
 def acceptance_length_of(part: str) -> Compute:
     return lambda data: data.acceptance_lengths.get(part)
 
