@@ -7,6 +7,7 @@ are not compared.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
@@ -37,7 +38,7 @@ class Owned(Frozen):
 class Price(Frozen):
     """The hourly price of some hardware from a day on. Entries are added, never changed, so old figures stay."""
 
-    hardware: str = Field(min_length=1)  # part of the hardware's name, case-insensitive
+    hardware: str = Field(min_length=1)  # whole words of the hardware's name, in any case
     valid_from: date
     currency: str = Field(pattern=r"^[A-Z]{3}$")
     source: str = Field(min_length=1)  # where the price was found
@@ -72,10 +73,15 @@ class Price(Frozen):
 def price_on(book: Iterable[Price], hardware: str, day: date) -> Price | None:
     """Return the price valid for this hardware on that day.
 
-    The latest of the entries whose name matches best; of two for the same day, the later one in the book.
+    The latest of the entries whose name matches best; of two for the same day, the later one in the book. Only whole
+    words match: an H20 is no H200.
     """
-    fitting = [price for price in book if price.hardware.lower() in hardware.lower() and price.valid_from <= day]
+    fitting = [price for price in book if price.valid_from <= day and _names(price.hardware, hardware)]
     return max(enumerate(fitting), key=lambda at: (len(at[1].hardware), at[1].valid_from, at[0]), default=(0, None))[1]
+
+
+def _names(part: str, hardware: str) -> bool:
+    return re.search(rf"(?<![^\W_]){re.escape(part)}(?![^\W_])", hardware, re.IGNORECASE) is not None
 
 
 def per_million_tokens(price_per_hour: float | None, tok_per_s: float | None) -> float | None:

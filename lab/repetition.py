@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 GRAM_CHARACTERS = 16
 #: Shorter text is not judged: a list or a short refrain is not a loop.
 LEAST_CHARACTERS = 64
-#: Below this share of distinct n-grams, most of the text is repetition. docs/comparison.md has figures.
+#: Below this share of distinct n-grams, most of the text is repetition.
 LEAST_DISTINCT_SHARE = 0.3
 #: Every third n-gram is enough to see that a text is healthy.
 _EVERY = 3

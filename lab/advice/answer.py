@@ -32,6 +32,14 @@ class JudgedPair(Judged):
     def is_inconclusive(self) -> bool:
         return self.verdict.word == "inconclusive"
 
+    @property
+    def more_repeats(self) -> int | None:
+        """Return how many more repeats would decide it, with engine starts of their own if the verdict asks for more of
+        those; None if no number is known to.
+        """
+        starts = self.verdict.more_starts
+        return self.verdict.more_repeats if starts is None else starts * self.comparison.repeats_a_block
+
     def is_decidedly_behind(self, other: JudgedPair) -> bool:
         """Return whether this interval of the gain lies wholly below the other one."""
         ours, theirs = self.gain, other.gain
@@ -85,16 +93,14 @@ class InconclusiveCells:
     """The inconclusive cells, and what would decide them.
 
     `more_repeats` would decide most of the inconclusive cells; None if more repeats alone would not, or if most have no
-    interval yet. `more_starts` of each arm would where more repeats on the same engine starts would not. `repeats`: how
-    many they have at most.
+    interval yet. `repeats`: how many they have at most.
     """
 
     cells: int
     without_ratio: int
     without_interval: int  # but with a ratio
     more_repeats: int | None
-    more_starts: int | None = None
-    repeats: int = 0
+    repeats: int
 
 
 @dataclass(frozen=True)
@@ -188,13 +194,10 @@ def _inconclusive_cells(pairs: Sequence[JudgedPair]) -> InconclusiveCells | None
     inconclusive = [pair for pair in pairs if pair.is_inconclusive]
     if not inconclusive:
         return None
-    needed = sorted(pair.verdict.more_repeats for pair in inconclusive if pair.verdict.more_repeats is not None)
+    needed = sorted(pair.more_repeats for pair in inconclusive if pair.more_repeats is not None)
     most = len(inconclusive) // 2  # the index of the first number that is enough for more than half of them
     more = needed[most] if most < len(needed) else None
     gains = [pair.gain for pair in inconclusive]
     without_interval = sum(gain is not None and gain.low is None for gain in gains)
-    starts = sorted(pair.verdict.more_starts for pair in inconclusive if pair.verdict.more_starts is not None)
-    rest = most - len(needed)
-    more_starts = starts[rest] if 0 <= rest < len(starts) else None
     repeats = max(pair.comparison.repeats or pair.comparison.blocks for pair in inconclusive)
-    return InconclusiveCells(len(inconclusive), gains.count(None), without_interval, more, more_starts, repeats)
+    return InconclusiveCells(len(inconclusive), gains.count(None), without_interval, more, repeats)

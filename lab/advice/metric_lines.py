@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lab.advice.answer import Answer, JudgedPair, OverAll
-from lab.comparison.verdict import Judged
+from lab.comparison.verdict import MARGIN, Judged
 from lab.metrics.catalogue import BY_NAME, COST
-from lab.metrics.number_format import change
+from lab.metrics.number_format import change, percentage
 
 #: The metrics that have a line, in this order, each with its name in it.
 METRICS: Mapping[str, str] = {
@@ -72,10 +72,11 @@ def _claim(answer: Answer) -> str:
     slower = [pair for pair in answer.pairs if pair.verdict.word == "slower"]
     if slower:
         worst = min(slower, key=_least_gain)
-        return f"{_of_cell(answer, worst, worst)}; no arm is better"
+        shown = "shown to be " if answer.inconclusive else ""
+        return f"{_of_cell(answer, worst, worst)}; no arm is {shown}better"
     if answer.over_all:
         return _over_all(answer.over_all[0])
-    return ": no arm differs by more than 2 %"
+    return f": no arm {'is shown to differ' if answer.inconclusive else f'differs by more than {percentage(MARGIN)}'}"
 
 
 def _over_all(mean: OverAll) -> str:

@@ -51,13 +51,13 @@ def follow_up(answer: Answer) -> FollowUp | None:
     found = answer.inconclusive
     if found is None:
         return None
-    more = found.more_repeats if found.more_repeats is not None else found.more_starts
+    more = found.more_repeats
     if more is not None and found.repeats + more <= MOST_REPEATS * MOST_TIMES_PROMPTS:
         return _deciding(found.repeats + more, {1: "it", 2: "both"}.get(found.cells, "most of them"))
     repeats = max(LEAST_REPEATS, found.repeats)
     if lacking := _lacking(found):
         return FollowUp(repeats, 1, lacking)
-    needed = [found.repeats + each for pair in _nearest_first(answer) if (each := _more(pair)) is not None]
+    needed = [found.repeats + each for pair in _nearest_first(answer) if (each := pair.more_repeats) is not None]
     for most in (MOST_REPEATS, MOST_REPEATS * MOST_TIMES_PROMPTS):
         if reached := [total for total in needed if total <= most]:
             return _deciding(reached[-1], f"{len(reached)} of them", nearest=len(reached))
@@ -73,15 +73,10 @@ def _deciding(total: int, which: str, *, nearest: int | None = None) -> FollowUp
     return FollowUp(min(total, MOST_REPEATS), math.ceil(total / MOST_REPEATS), why, nearest)
 
 
-def _more(pair: JudgedPair) -> int | None:
-    """Return how many repeats, or starts of each engine, more would decide the pair; None if no number is known to."""
-    return pair.verdict.more_repeats if pair.verdict.more_repeats is not None else pair.verdict.more_starts
-
-
 def _nearest_first(answer: Answer) -> list[JudgedPair]:
     """Return the inconclusive pairs, the one that is decided by the fewest repeats first."""
     inconclusive = [pair for choice in answer.choices for pair in choice.inconclusive]
-    return sorted(inconclusive, key=lambda pair: math.inf if _more(pair) is None else _more(pair) or 0)
+    return sorted(inconclusive, key=lambda pair: math.inf if pair.more_repeats is None else pair.more_repeats)
 
 
 def _lacking(found: InconclusiveCells) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scipy import special
@@ -45,9 +45,8 @@ class Pair:
 class Agreement:
     """How far two arms agree. `same_share` has the interval of Wilson 1927 over prompts; None without a pair.
 
-    Medians are over the pairs that differ. The median first differing token is None unless it is known for all of
-    them; then the estimated one equals it. The degenerate shares are over outputs long enough to judge; None without
-    such outputs.
+    Medians are over the pairs that differ, and None unless they are known for all of them. The degenerate shares are
+    over outputs long enough to judge; None without such outputs.
     """
 
     pairs: tuple[Pair, ...]
@@ -67,20 +66,23 @@ def agreement(baseline: Mapping[str, Output], candidate: Mapping[str, Output], *
     """Compare outputs by prompt_id; callers leave out failed requests. Sampled outputs differ by chance: no pairs."""
     common = [prompt for prompt in baseline if prompt in candidate] if greedy else []
     pairs = tuple(_pair(prompt, baseline[prompt], candidate[prompt]) for prompt in common)
-    tokens = [pair.first_differing_token for pair in pairs if not pair.same]
+    differing = [pair for pair in pairs if not pair.same]
     return Agreement(
         pairs,
-        share(sum(pair.same for pair in pairs), len(pairs)),
-        None if None in tokens else _median(tokens),
-        _median(pair.estimated_first_differing_token for pair in pairs),
+        share(len(pairs) - len(differing), len(pairs)),
+        _median([pair.first_differing_token for pair in differing]),
+        _median([pair.estimated_first_differing_token for pair in differing]),
         degenerate_share([output.text for output in baseline.values()]),
         degenerate_share([output.text for output in candidate.values()]),
         len(baseline.keys() ^ candidate.keys()),
     )
 
 
-def share(count: int, of: int) -> Interval | None:
-    """Return a share with Wilson's interval (Newcombe 1998, method 3), or None for 0 of 0."""
+def share(count: float, of: int) -> Interval | None:
+    """Return a share with Wilson's interval (Newcombe 1998, method 3), or None for 0 of 0.
+
+    `count` is a fraction where observations are means.
+    """
     if not of:
         return None
     share, z = count / of, float(special.ndtri(0.5 + 0.5 * CONFIDENCE))
@@ -116,13 +118,14 @@ def _pair(prompt_id: str, ours: Output, theirs: Output) -> Pair:
     by_character = first_difference(ours.text, theirs.text)
     if ours.tokens is None or theirs.tokens is None:
         estimate = None
-        if by_character is not None and ours.token_count is not None and ours.text:
-            estimate = by_character * ours.token_count // len(ours.text)
+        if by_character is not None and ours.token_count is not None:
+            estimate = by_character * ours.token_count // max(1, len(ours.text))
         return Pair(prompt_id, by_character is None, by_character, None, estimate)
     by_token = first_difference(ours.tokens, theirs.tokens)
     return Pair(prompt_id, by_token is None, by_character, by_token, by_token)
 
 
-def _median(positions: Iterable[int | None]) -> float | None:
-    differing = [position for position in positions if position is not None]
-    return float(statistics.median(differing)) if differing else None
+def _median(positions: Sequence[int | None]) -> float | None:
+    """Return the median; None without a position, or if one is unknown."""
+    known = [position for position in positions if position is not None]
+    return float(statistics.median(known)) if known and len(known) == len(positions) else None

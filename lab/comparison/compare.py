@@ -213,8 +213,10 @@ def _in_rounds(
     scatter, starts = levels
     effect, changed = rounds.effects(pairs, by_round, scatter, starts)
     repeats, count = by_round.shape
+    paired = {block for blocks in pairs.blocks for block in blocks}
     starts_of_arms = [
-        {run.run_id if run.launch is None else run.launch for run in runs} for runs in (cell.baseline, cell.candidate)
+        {run.run_id if run.launch is None else run.launch for run in runs if run.block in paired}
+        for runs in (cell.baseline, cell.candidate)
     ]
     fewest = min(map(len, starts_of_arms))
     like = "" if scatter is None else f"{scatter.source}, and "

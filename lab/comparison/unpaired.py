@@ -21,7 +21,7 @@ from lab.metrics.number_format import counted
 
 @dataclass(frozen=True)
 class Unpaired:
-    """The ratio of geometric means, or None. `why` says why there is no ratio, or no interval; empty with one."""
+    """The ratio of geometric means; None if an arm has no value. `why` says why else it or its interval is missing."""
 
     ratio: Interval | None
     why: str

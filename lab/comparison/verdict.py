@@ -162,16 +162,19 @@ class Judged:
 
     @property
     def alone_sentence(self) -> str:
-        """Say so where the cell's own interval excludes 1 and only the correction leaves it inconclusive; else empty.
+        """Say so where the cell's own interval decides and only the correction leaves it inconclusive; else empty.
 
         For example `alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is inconclusive`.
         """
         ratio, gain, verdict = self.comparison.ratio, self.comparison.gain, self.verdict
         if verdict.word != "inconclusive" or ratio is None or gain is None or gain.low is None or gain.high is None:
             return ""
-        if gain.low <= 1 <= gain.high:
+        if gain.low >= 1 / (1 + MARGIN) and gain.high <= 1 + MARGIN:
+            word = "no different"
+        elif gain.low <= 1 <= gain.high:
             return ""
-        word = "faster" if gain.low > 1 else "slower"
+        else:
+            word = "faster" if gain.low > 1 else "slower"
         table = f"corrected for {verdict.claims} comparisons" if verdict.claims > 1 else ""
         looks = "paid for its looks after every repeat" if self.comparison.until_decided else ""
         why = " and ".join(part for part in (table, looks) if part)

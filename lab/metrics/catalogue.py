@@ -136,6 +136,7 @@ _RUN_METRICS = (
         "tokens",
         "drafted tokens accepted in them",
         compute=growth_of("num_accepted_tokens"),
+        of_text=True,
     ),
     RunMetric(
         "acceptance_rate",
@@ -241,8 +242,8 @@ _RUN_METRICS = (
         "answer_tokens",
         "Answer tokens",
         "tokens",
-        "completion_tokens - reasoning_tokens",
-        compute=of(lambda output, reasoning: max(0, output - reasoning), "completion_tokens", "reasoning_tokens"),
+        "completion_tokens - reasoning_tokens; null if the latter are more",
+        compute=run_data.answer_tokens,
     ),
     RunMetric(
         "answer_tok_per_s",

@@ -15,14 +15,14 @@ from lab.metrics.definition import Value
 from lab.metrics.record_table import Floats, Mask
 from lab.metrics.records import RunRecord
 from lab.metrics.request_table import RequestTable
-from lab.metrics.run_data import statistics_ms, whole_sum, without_unknown
+from lab.metrics.run_data import statistics_ms, whole_sum
 from lab.study.workload import NO_TEXT
 
 #: Turns up to this one are told apart.
 _EACH_TURN = 8
 #: The shortest step of contexts, in tokens.
 _SHORTEST = 256
-_LATENCIES = {name: LATENCIES[name].compute for name in ("ttft", "tpot", "e2e")}
+_LATENCIES = tuple(LATENCIES[name] for name in ("ttft", "tpot", "e2e"))
 
 
 def context_steps(requests: RequestTable) -> Floats:
@@ -73,29 +73,29 @@ def _whole(step: float | None) -> int | None:
 
 
 def _numbers(requests: RequestTable) -> Mapping[str, Value]:
+    read = whole_sum(requests.numbers("prompt_tokens"))
     values: dict[str, Value] = {
         "requests": len(requests),
         "completion_tokens": whole_sum(requests.numbers("completion_tokens")),
-        "prompt_tokens_mean": float(requests.numbers("prompt_tokens").mean()) if len(requests) else None,
+        "prompt_tokens_mean": None if read is None else read / len(requests),
     }
-    for name, latency_ms in _LATENCIES.items():
-        values |= statistics_ms(name, without_unknown(latency_ms(requests)))
+    for latency in _LATENCIES:
+        values |= statistics_ms(latency.name, latency.samples_ms(requests))
     return values | _acceptance(requests)
 
 
 def _acceptance(requests: RequestTable) -> dict[str, Value]:
-    """Return the acceptance of requests whose rounds are known; rates are unknown where a trace had no text."""
+    """Return the acceptance of requests whose rounds are known; it is unknown where a trace had no text."""
     told = requests.where(requests.known("spec_drafts") & requests.known("spec_accepted_tokens"))
     rounds, drafted, accepted = (
         whole_sum(told.numbers(name)) for name in ("spec_drafts", "spec_draft_tokens", "spec_accepted_tokens")
     )
-    rate = length = None
-    if rounds and accepted is not None and not requests.equals("category", NO_TEXT).any():
-        rate, length = accepted / drafted if drafted else None, 1 + accepted / rounds
+    if requests.equals("category", NO_TEXT).any():
+        accepted = None
     return {
         "num_drafts": rounds,
         "num_draft_tokens": drafted,
         "num_accepted_tokens": accepted,
-        "acceptance_rate": rate,
-        "acceptance_length": length,
+        "acceptance_rate": accepted / drafted if accepted is not None and drafted else None,
+        "acceptance_length": 1 + accepted / rounds if accepted is not None and rounds else None,
     }

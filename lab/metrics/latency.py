@@ -33,6 +33,13 @@ class Latency(Metric):
     counts_tokens: bool = False
     compute: Callable[[RequestTable], Floats | None]
 
+    def samples_ms(self, completed: RequestTable) -> Samples | None:
+        """Return all values; None where one request's are unknown: a part would mislead."""
+        if self.counts_tokens and not completed.known("completion_tokens").all():
+            return None
+        values_ms = self.compute(completed)
+        return None if values_ms is None else values_ms[~np.isnan(values_ms)]
+
     @property
     def values(self) -> str:
         """Describe the values: the formula, and what each value belongs to."""

@@ -10,7 +10,7 @@ from lab.metrics.histogram import histogram
 from lab.metrics.latency import Latencies
 from lab.metrics.records import RunRecord, TelemetrySample
 from lab.metrics.request_table import RequestTable
-from lab.metrics.run_data import RunData, without_unknown
+from lab.metrics.run_data import RunData
 
 __all__ = ["Value", "data_of", "histograms", "measure", "samples_ms"]
 _BY_NAME = {metric.name: metric for metric in METRICS}
@@ -43,12 +43,8 @@ def data_of(
 
 
 def samples_ms(completed: RequestTable) -> Latencies:
-    """Return all values of each of LATENCIES. None where one request's values are unknown: a part would mislead."""
-    tokens_known = bool(completed.known("completion_tokens").all())
-    return {
-        name: without_unknown(latency.compute(completed)) if tokens_known or not latency.counts_tokens else None
-        for name, latency in LATENCIES.items()
-    }
+    """Return all values of each of LATENCIES; None for one that is unknown."""
+    return {name: latency.samples_ms(completed) for name, latency in LATENCIES.items()}
 
 
 def histograms(run: RunRecord, latencies_ms: Latencies) -> dict[str, dict[int, int]]:

@@ -162,7 +162,9 @@ class RunData:
         """Return the scores of the answers that have one; None if the workload has no scoring."""
         if self.run.workload.score is None:
             return None
-        return without_unknown(scores(self.run.workload.score, self.completed))
+        every = scores(self.run.workload.score, self.completed)
+        known: Floats = every[~np.isnan(every)]
+        return known
 
 
 def of(function: Callable[..., float], *names: str) -> Compute:
@@ -295,6 +297,11 @@ def reasoning_tokens(data: RunData) -> int | None:
     return whole_sum(data.completed.numbers("reasoning_tokens")) if known_output else None
 
 
+def answer_tokens(data: RunData) -> float | None:
+    output, reasoning = data.number("completion_tokens"), data.number("reasoning_tokens")
+    return None if output is None or reasoning is None or reasoning > output else output - reasoning
+
+
 def acceptance_length_of(part: str) -> Compute:
     return lambda data: data.acceptance_lengths.get(part)
 
@@ -337,11 +344,6 @@ def statistics_ms(name: str, samples: Samples | None) -> dict[str, Value]:
         return {}
     quantiles = zip(PERCENTILES, np.percentile(samples, PERCENTILES).tolist(), strict=True)
     return {f"{name}_mean_ms": float(samples.mean()), **{f"{name}_p{q}_ms": value for q, value in quantiles}}
-
-
-def without_unknown(values_ms: Floats | None) -> Samples | None:
-    """Drop NaN; None stays."""
-    return None if values_ms is None else values_ms[~np.isnan(values_ms)]
 
 
 def whole_sum(counts: Floats) -> int | None:

@@ -65,7 +65,9 @@ def quality(baseline: Mapping[str, float], candidate: Mapping[str, float]) -> Qu
     low, high = interval.low or 0.0, interval.high or 0.0
     base, tried = (math.fsum(scores) / len(pairs) for scores in zip(*pairs, strict=True))
     can_tell = max(base, tried) >= MARGIN  # with less, every arm would be not worse
-    word: Word = "not worse" if low > -MARGIN and can_tell else "worse" if high < 0 else "inconclusive"
+    word: Word = "inconclusive"
+    if can_tell:
+        word = "not worse" if low > -MARGIN else "worse" if high < 0 else "inconclusive"
     return Quality(
         word,
         base,

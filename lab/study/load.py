@@ -169,7 +169,7 @@ class Load(Frozen):
     @property
     def find_least(self) -> float:
         """Return the smallest rate or concurrency of a search."""
-        return self.find_from or (1.0 if self.find == "concurrency" else _LEAST_RPS)
+        return self.find_from or (1.0 if self.find == "concurrency" else min(_LEAST_RPS, self.find_greatest))
 
     @property
     def find_greatest(self) -> float:

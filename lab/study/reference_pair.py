@@ -163,7 +163,6 @@ def _load(load: Load) -> Load:
     label = load.label
     if label is not None and label.endswith(swept):
         label = f"{label.removesuffix(swept)} c{streams}"
-    if load.find is not None:
-        prompts = min(load.num_prompts, _SEARCH_PROMPTS)
-        return load.model_copy(update={"max_concurrency": streams, "num_prompts": prompts, "find_from": None})
-    return load.model_copy(update={"label": label, "max_concurrency": streams, "num_prompts": max(streams, 2)})
+    prompts = max(streams, 2) if load.find is None else min(load.num_prompts, _SEARCH_PROMPTS)
+    changes = {"label": label, "max_concurrency": streams, "num_prompts": prompts, "find_from": None}
+    return load.model_copy(update=changes)

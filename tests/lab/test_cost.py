@@ -87,6 +87,22 @@ def test_the_price_of_a_day_is_the_latest_best_fitting_one() -> None:
     assert cost.price_on([], "NVIDIA H200", date(2026, 12, 31)) is None
 
 
+@pytest.mark.parametrize(
+    ("part", "hardware", "fits"),
+    [
+        ("H20", "NVIDIA H200", False),
+        ("L40", "NVIDIA L40S", False),
+        ("A100", "NVIDIA A100-SXM4-80GB", True),
+        ("a100-sxm4", "NVIDIA A100-SXM4-80GB", True),
+        ("RTX 4090", "NVIDIA GeForce RTX 4090", True),
+        ("Xeon(R)", "Intel(R) Xeon(R) CPU", True),
+    ],
+)
+def test_a_price_of_another_card_whose_name_begins_alike_is_none(part: str, hardware: str, fits: bool) -> None:  # noqa: FBT001
+    found = cost.price_on([newer(hardware=part)], hardware, date(2026, 12, 31))
+    assert (found is not None) == fits
+
+
 def test_energy_becomes_kilowatt_hours_and_money() -> None:
     assert cost.kwh_per_million_tokens(3.6) == pytest.approx(1.0)
     assert cost.electricity_per_million_tokens(3.6, 0.3) == pytest.approx(0.3)

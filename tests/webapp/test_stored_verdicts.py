@@ -13,6 +13,7 @@ from access.local import local_actor
 from host.settings import Settings
 from interchange.export import export
 from interchange.store import import_paths
+from lab.comparison import ANALYSIS_VERSION
 from tests.actors import ADMIN
 from tests.cli.homes import new_home
 from tests.interchange.sample_files import SAMPLES
@@ -105,11 +106,11 @@ def test_judging_again_adds_verdicts_that_are_shown_when_they_are_chosen(
     page = open_page("compare", job=job_id)
     (judged,) = [box for box in page.selectbox if box.label == "Judged"]
     assert [option.partition(",")[0] for option in judged.options] == ["when the study ended", "judged again"]
-    assert "when the study ended (analysis 2)" in words(page)
+    assert f"when the study ended (analysis {ANALYSIS_VERSION})" in words(page)
     judged.set_value(judged.options[1]).run()
-    assert "when it was judged again (analysis 2)" in words(page)
+    assert f"when it was judged again (analysis {ANALYSIS_VERSION})" in words(page)
     answer = new_home(settings.home).ask("compare", job_id)
-    assert "when the study ended (analysis 2)" in answer.stdout
+    assert f"when the study ended (analysis {ANALYSIS_VERSION})" in answer.stdout
     assert "other verdicts: judged again, " in answer.stdout
 
 

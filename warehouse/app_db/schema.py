@@ -201,7 +201,7 @@ prices = sa.Table(
         primary_key=True,
         doc="of two for one hardware and day the higher is in force",
     ),
-    sa.Column("hardware", sa.Text, nullable=False, doc="part of the hardware's name, in any case"),
+    sa.Column("hardware", sa.Text, nullable=False, doc="whole words of the hardware's name, in any case"),
     sa.Column("valid_from", sa.Date, nullable=False, doc="the first day it is in force"),
     sa.Column("currency", sa.Text, nullable=False, doc="three letters"),
     sa.Column("source", sa.Text, nullable=False, doc="where the price comes from"),

@@ -28,6 +28,7 @@ from lab.comparison.acceptance import (
 )
 from lab.comparison.samples import Array
 from lab.errors import QueryError
+from lab.study.workload import NO_TEXT
 from warehouse.queries.comparing.paired_runs import CellKey, jobs_of
 from warehouse.queries.rows import Row, dicts, parallel, records_of
 
@@ -137,12 +138,12 @@ _RUNS = """
         AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, arm, started_at, run_id
 """
-_TOLD = """
+_TOLD = f"""
     SELECT cell, category, prompt_id, spec_drafts, spec_draft_tokens, spec_accepted_tokens, tpot_ms, e2e_ms
-    FROM {records} JOIN (SELECT unnest($1::TEXT[]) AS run_id, unnest($2::INTEGER[]) AS cell) USING (run_id)
-    WHERE list_contains($1::TEXT[], run_id) AND is_completed
+    FROM {{records}} JOIN (SELECT unnest($1::TEXT[]) AS run_id, unnest($2::INTEGER[]) AS cell) USING (run_id)
+    WHERE list_contains($1::TEXT[], run_id) AND is_completed AND category IS DISTINCT FROM '{NO_TEXT}'
         AND spec_drafts > 0 AND spec_accepted_tokens IS NOT NULL
-"""
+"""  # noqa: S608 - no user's text is in it
 #: By category and by prompt at once, because finding the requests takes most of the time.
 _SUMS = f"""
     SELECT cell, category, grouping(prompt_id) = 1 AS of_category, grouping(category) = 1 AS of_prompt,

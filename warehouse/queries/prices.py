@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 import duckdb
+import numpy as np
 
 from lab import cost
+from lab.comparison.samples import RunSample
 from lab.cost import Price
 from lab.errors import QueryError, UnknownPriceError
 from lab.metrics.catalogue import BY_NAME
@@ -66,12 +68,15 @@ def _in_usd(row: Row, per_hour: float, source: str) -> Price:
     return price_from(about | {"rented_per_hour": per_hour})
 
 
+Formula = Callable[[float | None, float | None], float | None]
+
+
 @dataclass(frozen=True)
 class Cost:
     """A cost computed from the price per hour and `rate`, a metric of the run."""
 
     rate: str
-    formula: Callable[[float | None, float | None], float | None]
+    formula: Formula
 
 
 COSTS: Mapping[str, Cost] = {
@@ -98,14 +103,19 @@ def arm_costs(
     arms = paired_runs.arm_runs(con, jobs, COSTS[metric].rate)
     counting = {run.run_id for arm in arms for run in arm.runs}
     by_run = {row["run_id"]: book.of(row) for row in dicts(con, _RUNS, [list(jobs)]) if row["run_id"] in counting}
-    formula = COSTS[metric].formula
     costing = [
-        replace(
-            arm, runs=tuple(replace(run, value=formula(by_run[run.run_id].per_hour, run.value)) for run in arm.runs)
-        )
+        replace(arm, runs=tuple(_costing(run, by_run[run.run_id].per_hour, COSTS[metric].formula) for run in arm.runs))
         for arm in arms
     ]
     return costing, unit_of_cost(metric, by_run.values())
+
+
+def _costing(run: RunSample, per_hour: float, formula: Formula) -> RunSample:
+    """Return the run, and its rounds, with the cost in place of the rate."""
+    rounds = run.rounds
+    if rounds is not None:  # an unknown rate is NaN, and so is its cost
+        rounds = np.array([formula(per_hour, rate) for rate in rounds.tolist()], dtype=np.float64)
+    return replace(run, value=formula(per_hour, run.value), rounds=rounds)
 
 
 def unit_of_cost(metric: str, priced: Iterable[Price]) -> str:

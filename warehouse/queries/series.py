@@ -24,7 +24,7 @@ _CELLS = f"""
 _RUNS = """
     WITH cells AS (
         SELECT arm, workload_label, pattern, avg(output_tok_per_s) AS rate, sum(num_drafts) AS drafts,
-            sum(num_accepted_tokens) AS accepted, bool_and(num_drafts IS NOT NULL) AS known,
+            sum(num_accepted_tokens) AS accepted, bool_and(num_accepted_tokens IS NOT NULL) AS known,
             list(DISTINCT hardware) AS hardware, list(DISTINCT concat_ws(' ', engine, engine_version)) AS engines
         FROM valid_latest_runs WHERE job_id = $1 GROUP BY ALL
     )
@@ -48,7 +48,7 @@ _IMPORTED = """
 _BLOCKS = """
     WITH cells AS (
         SELECT job_id, repeat, coalesce(host, '') AS host, arm, avg(ln(output_tok_per_s)) AS rate, count(*) AS cells,
-            CASE WHEN bool_and(num_drafts IS NOT NULL) AND sum(num_drafts) > 0
+            CASE WHEN bool_and(num_accepted_tokens IS NOT NULL) AND sum(num_drafts) > 0
                 THEN ln(1 + sum(num_accepted_tokens) / sum(num_drafts)) END AS length
         FROM valid_latest_runs WHERE list_contains($1, job_id) AND output_tok_per_s > 0 GROUP BY ALL
     )

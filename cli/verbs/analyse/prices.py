@@ -39,7 +39,7 @@ def prices(context: typer.Context, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def add(
-    hardware: Annotated[str, typer.Argument(help="Part of its name, as `drafthouse doctor` shows it.")],
+    hardware: Annotated[str, typer.Argument(help="Whole words of its name, as `drafthouse doctor` shows it.")],
     *,
     source: Annotated[str, typer.Option(help="Where the price comes from.")],
     currency: Annotated[str, typer.Option(help="A currency code of three letters.")] = "USD",

@@ -24,16 +24,18 @@ Answers = Sequence[Fired | Missing]
 
 @dataclass(frozen=True)
 class _Agreed:
-    """The number of prompts with the same output in both runs of a pair, over all pairs."""
+    """How many outputs were the same in both runs of a pair, over all pairs, and to how many prompts they are."""
 
     same: int
     compared: int
+    prompts: int
 
     @property
     def interval(self) -> Interval | None:
+        """Return the share with its interval over prompts: repeats and loads send each of them again."""
         from lab.comparison.agreement import share  # noqa: PLC0415 - SciPy, which runs alone do without
 
-        return share(self.same, self.compared)
+        return share(self.same / self.compared * self.prompts, self.prompts) if self.compared else None
 
 
 def _outputs(runs: Sequence[StudyRun]) -> Answers:
@@ -56,9 +58,13 @@ def _outputs(runs: Sequence[StudyRun]) -> Answers:
 
 
 def _agreed(both: Iterable[tuple[StudyRun, StudyRun]]) -> _Agreed:
-    outputs = [(baseline.outputs or {}, candidate.outputs or {}) for baseline, candidate in both]
-    same = [ours[prompt] == theirs[prompt] for ours, theirs in outputs for prompt in ours.keys() & theirs.keys()]
-    return _Agreed(sum(same), len(same))
+    outputs = [(ours.run.workload.name, ours.outputs or {}, theirs.outputs or {}) for ours, theirs in both]
+    same = [
+        ((workload, prompt), ours[prompt] == theirs[prompt])
+        for workload, ours, theirs in outputs
+        for prompt in ours.keys() & theirs.keys()
+    ]
+    return _Agreed(sum(is_same for _, is_same in same), len(same), len({prompt for prompt, _ in same}))
 
 
 def _differs(arm: str, agreed: _Agreed, own: _Agreed, runs: Sequence[StudyRun]) -> Fired:
@@ -71,9 +77,10 @@ def _differs(arm: str, agreed: _Agreed, own: _Agreed, runs: Sequence[StudyRun]) 
             of_baseline is None or of_baseline.low is None or interval.high < of_baseline.low
         )
     beside = "" if of_baseline is None else f"; the baseline's own repeats agree for {percent(of_baseline.value)}"
+    of = "prompts" if agreed.compared == agreed.prompts else f"answers to {agreed.prompts} prompts"
     return Fired(
         f"Arm {arm!r} gave the same output as the baseline for {agreed.same} of {agreed.compared} "
-        f"prompts{agreement}{beside}.",
+        f"{of}{agreement}{beside}.",
         "warning" if is_low else "note",
         ids_of([study_run.run for study_run in runs]),
     )
@@ -104,8 +111,8 @@ CHECKS = (
         severity="warning",
         looks_at=("output_text", "prompt_id", "sampling", "is_baseline"),
         threshold="any greedy output that differs from the baseline's (each run's first requests): a warning if "
-        f"the equal share's 95 % interval (Wilson) lies below {percent(SAME_SHARE)} and below that of the "
-        "baseline's own repeats, else a note",
+        f"the equal share's 95 % interval (Wilson, over prompts) lies below {percent(SAME_SHARE)} and below that of "
+        "the baseline's own repeats, else a note",
         why="Speculation should give the target's own output. Sums in another order may flip a token; fewer equal "
         "outputs than that mean that another text was timed.",
         advice="Read pairs that differ (drafthouse compare STUDY). If they are worse, or only this arm differs, do "

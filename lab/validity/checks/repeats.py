@@ -47,7 +47,7 @@ def _cells(runs: Sequence[StudyRun], figure: str) -> _Measured:
     cells: _Measured = defaultdict(list)
     for study_run in _in_order(runs):
         run, value = study_run.run, number(study_run.metrics, figure)
-        if value and run.trial is None and (number(study_run.metrics, "duration_s") or 0.0) >= LEAST_WINDOW_S:
+        if value and (number(study_run.metrics, "duration_s") or 0.0) >= LEAST_WINDOW_S:
             cells[_cell(run)].append((run, value))
     return cells
 
@@ -138,18 +138,18 @@ def _of_others(arm: str, spread: _Spread) -> str:
 def _starts_differ(runs: Sequence[StudyRun]) -> Answers:
     """Compare each engine start of an arm with the arm's other starts, over the cells that both measured."""
     found: list[Fired] = []
-    by_arm: dict[str, dict[int, dict[_Cell, tuple[RunRecord, float]]]] = defaultdict(lambda: defaultdict(dict))
+    by_arm: dict[str, dict[int, _Measured]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for cell, measured in _cells(runs, "output_tok_per_s").items():
         if not measured[0][0].load.closed_loop:
             continue
         for run, value in measured:
-            by_arm[f"{run.job_id} {cell[1]}"][_start(run)][cell] = (run, value)
+            by_arm[f"{run.job_id} {cell[1]}"][_start(run)][cell].append((run, math.log(value)))
     for starts in by_arm.values():
         pairs = list(_start_pairs(starts))
         for first, second, differences in pairs:
             mean = statistics.fmean(differences)
             if abs(mean) > math.log1p(STARTS_APART) and _beyond_chance(differences, len(pairs)):
-                both = [run for start in (first, second) for run, _ in starts[start].values()]
+                both = [run for start in (first, second) for of_cell in starts[start].values() for run, _ in of_cell]
                 what = "engine start" if both[0].circumstances.command else "repeat"
                 by = f"{percent(math.expm1(abs(mean)))} {'faster' if mean > 0 else 'slower'}"
                 sentence = (
@@ -165,15 +165,19 @@ def _start(run: RunRecord) -> int:
     return run.launch_index if run.circumstances.command else run.repeat
 
 
-def _start_pairs(
-    starts: Mapping[int, Mapping[_Cell, tuple[RunRecord, float]]],
-) -> Iterator[tuple[int, int, list[float]]]:
-    """Yield the first start with each later one, and the log ratios of the cells that both measured."""
+def _start_pairs(starts: Mapping[int, _Measured]) -> Iterator[tuple[int, int, list[float]]]:
+    """Yield the first start with each later one, and by how much the mean logarithm of each cell that both measured is
+    greater there.
+    """
     first, *later = sorted(starts)
+    means = {
+        start: {cell: statistics.fmean(log for _, log in of_cell) for cell, of_cell in cells.items()}
+        for start, cells in starts.items()
+    }
     for second in later:
-        shared = [cell for cell in starts[first] if cell in starts[second]]
-        if len(shared) >= LEAST_CELLS:
-            yield first, second, [math.log(starts[second][cell][1] / starts[first][cell][1]) for cell in shared]
+        differences = [means[second][cell] - mean for cell, mean in means[first].items() if cell in means[second]]
+        if len(differences) >= LEAST_CELLS:
+            yield first, second, differences
 
 
 def _beyond_chance(differences: Sequence[float], pairs: int) -> bool:

@@ -21,10 +21,11 @@ def judged(
     more: int | None = None,
     starts: int | None = None,
     load: str | None = None,
+    repeats: int = 3,
 ) -> JudgedPair:
-    """`more` repeats, or `starts` more engine starts, would decide it."""
+    """`more` repeats, or `starts` more engine starts, would decide it; its repeats are on three starts."""
     interval = None if ratio is None else Interval(*ratio)
-    comparison = Comparison(better(metric), 3, None, interval, None, None, "3 repeats")
+    comparison = Comparison(better(metric), 3, None, interval, None, None, f"{repeats} repeats", repeats=repeats)
     strictly = Verdict(strict or word, None, None, None)
     verdict = Verdict(word, None, None, more, more_starts=starts)
     return JudgedPair(comparison, verdict, workload, load or f"c{concurrency}", concurrency, arm, strictly)

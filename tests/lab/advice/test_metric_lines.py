@@ -50,6 +50,15 @@ OPEN = judged("E", 4, "inconclusive", (0.9, 0.7, 1.1), metric=TPOT)
             "Median TPOT: no arm differs by more than 2 %.",
         ),
         (
+            of(OPEN, judged("E", 16, "no difference", (1.0, 0.99, 1.01), metric=TPOT)),
+            "Median TPOT: no arm is shown to differ. 1 of 2 comparisons no different, 1 inconclusive.",
+        ),
+        (
+            of(OPEN, judged("E", 16, "slower", (1.2, 1.1, 1.3), metric=TPOT)),
+            ("Median TPOT at concurrency 16: 20 % higher (95 % CI 10 to 30 %), E on code; no arm is shown to be "
+            "better. 1 of 2 comparisons worse, 1 inconclusive."),
+        ),
+        (
             of(judged("E", 4, "faster", (2.1, 1.9, 2.3), workload="", load="burst"),
                judged("E", 4, "slower", (0.9, 0.8, 0.95), workload="", load="steady"), metric="output_tok_per_s"),
             ("Throughput under burst: 2.10 times as high (strict 95 % CI 1.90 to 2.30), E. 1 of 2 comparisons better, "

@@ -81,6 +81,14 @@ def test_what_only_engine_starts_would_decide_is_measured_on_more_of_them() -> N
     found = follow_up(of(judged("E", 1, "inconclusive", starts=5)))
     assert found is not None
     assert (found.repeats, found.prompts) == (8, 1)
+    two_on_each = follow_up(of(judged("E", 1, "inconclusive", starts=5, repeats=6)))
+    assert two_on_each is not None
+    assert (two_on_each.repeats, two_on_each.prompts) == (16, 1)
+
+
+def test_a_plan_for_most_comparisons_is_enough_for_repeats_and_for_starts() -> None:
+    found = of(judged("E", 1, "inconclusive", more=10), judged("E", 4, "inconclusive", starts=2))
+    assert "A follow-up of 13 repeats would decide both" in sentence(found)
 
 
 def test_why_comparisons_have_no_interval_is_told() -> None:

@@ -13,6 +13,7 @@ from lab.capacity.result import capacities
 from lab.capacity.search import Ask, Found, next_trial
 from lab.schedule import End, Outcome, Step, schedule_of
 from lab.schedule.capacity_search import MOST_UNUSABLE
+from lab.study import Load
 from lab.study.study import MOST_TRIALS
 from tests.lab.capacity.queues import QUEUES, Queue
 from tests.lab.capacity.searches import capacity_of, outcomes_of, searching
@@ -51,6 +52,8 @@ def test_a_server_that_carries_nothing_has_a_capacity_below_the_smallest_load() 
     search_study = searching(QUEUES[0], repeats=1, find_from=100.0)
     capacity = capacity_of(outcomes_of(QUEUES[0], 0, search_study), search_study)
     assert (capacity.value, capacity.low, capacity.high) == (None, None, 100.0)
+    slow = Load(find="rate", max_concurrency=1, num_prompts=100, find_to=0.01)
+    assert next_trial([Observation(0.01, 100, 0)] * 2, slow, 0, 1) == Found("below")
 
 
 def test_a_later_repeat_begins_where_the_earlier_ones_ended() -> None:

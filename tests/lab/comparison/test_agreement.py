@@ -49,6 +49,10 @@ def test_where_tokens_are_only_counted_the_first_that_differs_is_estimated() -> 
         compared.median_first_differing_token,
         compared.median_estimated_first_differing_token,
     ) == (None, 4.0)
+    uncounted = agreement({"a": Output("ab", token_count=2), "b": Output("ab")}, {"a": Output("xb"), "b": Output("ax")})
+    assert uncounted.median_estimated_first_differing_token is None
+    nothing = agreement({"a": Output("", token_count=0)}, {"a": Output("ab", token_count=2)}).pairs[0]
+    assert nothing.estimated_first_differing_token == 0
     exact = agreement({"a": Output("ab", (1, 2), 2)}, {"a": Output("ax", (1, 3), 2)}).pairs[0]
     assert (exact.first_differing_token, exact.estimated_first_differing_token) == (1, 1)
 

@@ -55,6 +55,14 @@ def test_rounds_that_an_arm_lacks_are_left_out() -> None:
     assert around.blocks_df == 3
 
 
+def test_engine_starts_of_runs_without_a_partner_do_not_count() -> None:
+    """The baseline lost its second repeat, and the candidate its third."""
+    three = cell(LOGS, LOGS, LOGS)
+    comparison, _ = compared(replace(three, baseline=three.baseline[::2], candidate=three.candidate[:2]))
+    assert (comparison.repeats, comparison.starts) == (1, 1)
+    assert comparison.basis.startswith("1 repeat of 5 rounds on 1 engine start, with")
+
+
 def test_what_every_repeat_shows_again_is_no_evidence_of_precision() -> None:
     """The prompts of a round are the same in every repeat."""
     once, twice = (compared(cell(*[LOGS] * repeats))[1] for repeats in (1, 2))

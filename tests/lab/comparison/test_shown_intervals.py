@@ -38,6 +38,8 @@ def test_what_only_the_correction_leaves_open_is_said_in_these_words() -> None:
     assert Judged(looked, replace(wider, claims=1)).alone_sentence == (
         "alone 1.42× [1.01, 1.99] would be slower; paid for its looks after every repeat it is inconclusive"
     )
+    for narrow in (Interval(1.01, 1.004, 1.016), Interval(1.0, 0.99, 1.01)):
+        assert " would be no different; corrected" in Judged(replace(compared, ratio=narrow), wider).alone_sentence
     assert Judged(compared, replace(wider, word="faster")).alone_sentence == ""
     assert Judged(replace(compared, ratio=Interval(1.42, 0.9, 1.99)), wider).alone_sentence == ""
     assert Judged(replace(compared, ratio=Interval(1.42, None, None)), wider).alone_sentence == ""

@@ -46,8 +46,17 @@ def test_single_turns_have_contexts_alone_and_a_failed_run_nothing() -> None:
     assert groups(run_record(status="failed", error="x"), table) == []
 
 
+def test_what_one_request_of_a_turn_lacks_is_unknown_of_the_turn() -> None:
+    uncounted = request(index=1, turn=1, prompt_tokens=None, completion_tokens=None)
+    found = groups(run_record(), RequestTable.of([request(turn=1), uncounted]))
+    (of_turn,) = [row for row in found if row["grain"] == "turn"]
+    assert (of_turn["requests"], of_turn["prompt_tokens_mean"], of_turn.get("tpot_mean_ms")) == (2, None, None)
+    assert of_turn["ttft_mean_ms"] is not None
+
+
 def test_a_trace_without_texts_has_rounds_but_no_acceptance() -> None:
     table = RequestTable.of([request(category=NO_TEXT, spec_drafts=4, spec_draft_tokens=8, spec_accepted_tokens=4)])
     (row,) = groups(run_record(), table)
-    assert (row["num_drafts"], row["acceptance_length"], row["acceptance_rate"]) == (4, None, None)
+    unknown = ("num_accepted_tokens", "acceptance_length", "acceptance_rate")
+    assert (row["num_drafts"], *(row[name] for name in unknown)) == (4, None, None, None)
     assert row["tpot_mean_ms"] is not None

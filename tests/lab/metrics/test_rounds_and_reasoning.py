@@ -70,6 +70,8 @@ def test_the_answer_is_counted_and_timed_apart_from_the_reasoning() -> None:
     assert (metrics["reasoning_tokens"], metrics["answer_tokens"]) == (3, 5)
     assert metrics["answer_tok_per_s"] == pytest.approx(5 / 0.6)
     assert metrics["ttfa_p50_ms"] == pytest.approx((400 + 100) / 2)
+    apart = measure(run_record(), RequestTable.of((request(reasoning_tokens=5),)))  # counted beside the output's 4
+    assert (apart["reasoning_tokens"], apart["answer_tokens"], apart["answer_tok_per_s"]) == (5, None, None)
     unknown = measure(run_record(), RequestTable.of((thinking, request(index=1))))
     assert [unknown[name] for name in ("reasoning_tokens", "answer_tokens", "ttfa_p50_ms")] == [None] * 3
 

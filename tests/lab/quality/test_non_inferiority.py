@@ -51,6 +51,8 @@ def test_prompts_that_nobody_can_answer_show_nothing() -> None:
     assert (nobody.word, nobody.prompts_needed) == ("inconclusive", None)
     assert nobody.sentence.endswith("; so little cannot get worse: choose prompts that the baseline can answer")
     assert judged((180, 0, 0), (20, 0, 1)).word == "not worse"
+    lost = judged((480, 0, 0), (20, 1, 0))
+    assert (lost.word, lost.sentence.startswith("inconclusive: score 0.0 % against 4.0 %")) == ("inconclusive", True)
 
 
 def test_a_prompt_that_one_arm_lacks_is_left_out() -> None:

@@ -123,6 +123,8 @@ def test_each_trial_of_a_search_has_its_own_name_and_arrivals() -> None:
     assert (later.load.name, later.repeat, later.trial.number) == ("search #2 at 6", 1, 1)
     assert later.trial.arrivals_seed == 5 + 1 + 1000 + 1
     assert (later.load.max_concurrency, later.load.num_prompts, later.load.find) == (64, 100, None)
+    (named, *_) = plan(study(loads=[search | {"label": "s" * 200}], slo={"ttft_ms": 100.0}))
+    assert len({run.names for run in named.runs}) == len(named.runs)
 
 
 SUFFIX = {"name": "suffix", "speculation": {"method": "suffix", "num_speculative_tokens": 8}}

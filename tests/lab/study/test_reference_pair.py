@@ -102,6 +102,8 @@ def test_a_sweep_stays_one_with_fewer_streams() -> None:
     scaled = small(loads=[{"pattern": "concurrency_sweep"}])
     assert [load.max_concurrency for load in scaled.loads] == [1, 2, 4, 5, 6, 8]
     assert [load.name for load in scaled.loads] == [f"concurrency_sweep c{n}" for n in (1, 2, 4, 5, 6, 8)]
+    searched = {"label": "most c100", "max_concurrency": 100, "num_prompts": 200, "find": "concurrency"}
+    assert small(loads=[searched], slo={"ttft_ms": 500}).loads[0].name == "most c6"
 
 
 def test_a_pattern_keeps_its_name_rate_and_burstiness() -> None:

@@ -151,6 +151,20 @@ def test_starts_are_named_where_all_cells_differ_and_by_more_than_a_tenth(factor
     )
 
 
+def test_all_repeats_of_an_engine_start_count_not_the_last_alone() -> None:
+    def on_two_starts(streams: int) -> list[StudyRun]:
+        both = pair(Server(streams=streams, noise=0.02), 4, streams=streams, noise=0.02)
+        *runs, last = (
+            run._replace(run=run.run.model_copy(update={"launch_index": run.run.repeat // 2}))
+            for run in both
+            if not run.run.is_baseline
+        )
+        return [*runs, _faster(last, 1.18)]
+
+    findings = judge_study([run for streams in (1, 2, 4) for run in on_two_starts(streams)]).findings
+    assert "starts_differ" not in {finding.check for finding in findings}
+
+
 def _faster(run: StudyRun, factor: float) -> StudyRun:
     speed = run.metrics["output_tok_per_s"]
     assert isinstance(speed, float)

@@ -316,8 +316,8 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
         "outputs_differ",
         "note",
         (
-            "Arm 'drafted' gave the same output as the baseline for 396 of 400 prompts (99 %; 95 % interval 97.5 "
-            "% to 99.6 %); the baseline's own repeats agree for 100 %."
+            "Arm 'drafted' gave the same output as the baseline for 396 of 400 answers to 100 prompts (99 %; 95 "
+            "% interval 94.6 % to 99.8 %); the baseline's own repeats agree for 100 %."
         ),
         lambda: with_outputs(1),
     ),
@@ -325,8 +325,8 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
         "outputs_differ",
         "warning",
         (
-            "Arm 'drafted' gave the same output as the baseline for 200 of 400 prompts (50 %; 95 % interval 45.1 "
-            "% to 54.9 %); the baseline's own repeats agree for 100 %."
+            "Arm 'drafted' gave the same output as the baseline for 200 of 400 answers to 100 prompts (50 %; 95 "
+            "% interval 40.4 % to 59.6 %); the baseline's own repeats agree for 100 %."
         ),
         lambda: with_outputs(50),
     ),
@@ -334,8 +334,8 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
         "outputs_differ",
         "note",
         (
-            "Arm 'drafted' gave the same output as the baseline for 200 of 400 prompts (50 %; 95 % interval 45.1 "
-            "% to 54.9 %); the baseline's own repeats agree for 50 %."
+            "Arm 'drafted' gave the same output as the baseline for 200 of 400 answers to 100 prompts (50 %; 95 "
+            "% interval 40.4 % to 59.6 %); the baseline's own repeats agree for 50 %."
         ),
         lambda: with_outputs(50, of_repeats=50),
     ),

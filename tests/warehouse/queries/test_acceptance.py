@@ -14,7 +14,8 @@ from host.settings import Settings
 from lab.errors import QueryError
 from lab.metrics.records import ServerCounters
 from lab.study import Workload
-from tests.warehouse.runs import cell, ingested
+from lab.study.workload import NO_TEXT
+from tests.warehouse.runs import cell, counters, ingested, request, write_run
 from tests.warehouse.studies import POSITIONS, REQUESTS, ROUNDS, TOKENS, RunSpec, write
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.acceptance import ArmAcceptance, History, histories, study_acceptance
@@ -113,6 +114,15 @@ def test_a_workload_of_one_category_has_it_without_requests(settings: Settings) 
     )
     assert acceptance.categories == {"code": acceptance.acceptance}
     assert acceptance.against == {"tpot_ms": None, "e2e_ms": None}
+
+
+def test_random_tokens_in_place_of_texts_have_no_acceptance(settings: Settings) -> None:
+    counted = {"num_drafts": 2.0, "num_draft_tokens": 6.0, "num_accepted_tokens": 2.0, "generation_tokens": 4.0}
+    told = {"spec_drafts": 2, "spec_draft_tokens": 6, "spec_accepted_tokens": 2, "requested_output_tokens": 4}
+    readings = {"counters_before": counters(), "counters_after": counters(**counted)}
+    write_run(settings.bundles, (request(category=NO_TEXT, **told),), **readings)
+    with ingested(settings) as con:
+        assert (only(con).acceptance.length, only(con).acceptance.rate) == (None, None)
 
 
 def test_a_study_without_speculation_has_no_acceptance(settings: Settings) -> None:

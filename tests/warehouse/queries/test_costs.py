@@ -14,9 +14,11 @@ from lab.cost import Price
 from lab.errors import QueryError
 from lab.study import Slo
 from tests.actors import ADMIN
+from tests.lab.metrics.test_measure import answered
+from tests.lab.metrics.test_rounds import TWO, window
 from tests.warehouse.asking import ask
 from tests.warehouse.queries.arm_costs import COST
-from tests.warehouse.runs import circumstances, ingested
+from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, circumstances, ingested, write_run
 from tests.warehouse.studies import ROUNDS, TOKENS, RunSpec, write
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import open_engine
@@ -83,6 +85,29 @@ def test_hosts_that_share_a_launch_pay_for_a_start_each(settings: Settings) -> N
         assert arm_cost.per_million_output_tokens is not None
         of_start = arm_cost.with_start_up - arm_cost.per_million_output_tokens
         assert of_start == pytest.approx(3.6 / 3600 * 30 / tokens[load] * 1e6)
+
+
+def test_what_makes_twice_the_tokens_costs_half_in_rounds_too(settings: Settings) -> None:
+    """Two arms of a side-by-side study, each in two windows; the draft takes half the time for all of it."""
+    for arm, pace in ((BASELINE_ARM, 1.0), (DRAFT_ARM, 0.5)):
+        begins = ((0, 0.0), (0, 2.0), (1, 4.0), (1, 6.0))
+        requests = tuple(
+            answered(
+                pace * at_s, pace * (at_s + 2.0), round=number, requested_output_tokens=4, index=4 * number + place
+            )
+            for number, at_s in begins
+            for place in range(2)
+        )
+        windows = (window(0.0, 4.0 * pace), window(4.0 * pace, 8.0 * pace))
+        about = {"run_id": arm.name, "cell_key": arm.name, "job_id": "job", "is_baseline": arm is BASELINE_ARM}
+        write_run(settings.bundles, requests, arm=arm, load=TWO, windows=windows, duration_s=8.0 * pace, **about)
+    with ingested(settings) as con:
+        (speed,) = compare_study(con, "job").pairs
+        (cost,) = compare_study(con, "job", "cost", price_usd_per_hour=3.6).pairs
+    assert [pair.verdict.word for pair in (speed, cost)] == ["faster", "faster"]
+    assert [pair.ratio and pair.ratio.value for pair in (speed, cost)] == pytest.approx([2.0, 0.5])
+    assert cost.comparison.difference is not None
+    assert cost.comparison.difference.value == pytest.approx(3.6 / 3600 * 1e6 * (1 / 8 - 1 / 4))
 
 
 def test_a_start_that_was_not_timed_makes_its_cost_unknown(settings: Settings) -> None:

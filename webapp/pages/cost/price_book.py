@@ -143,7 +143,11 @@ def _show_fields(hardware: str, day: date, problems: Mapping[str, str]) -> None:
     with st.grid(4, gap="small", min_column_width=170):
         with st.container(gap="xxsmall"):
             st.text_input(
-                "Hardware", hardware, key="price-hardware", persist_state=_PERSIST, help="Part of its name is enough"
+                "Hardware",
+                hardware,
+                key="price-hardware",
+                persist_state=_PERSIST,
+                help="Whole words of its name are enough",
             )
             _show_problem(problems, "hardware")
         if kind == BOUGHT:
@@ -222,7 +226,7 @@ def read(values: Mapping[str, Any]) -> tuple[Price | None, dict[str, str]]:
 def _problems(values: Mapping[str, Any]) -> dict[str, str]:
     day = values.get("valid_from")
     return {
-        "hardware": "" if _text(values, "hardware") else "enter the hardware: part of its name is enough",
+        "hardware": "" if _text(values, "hardware") else "enter the hardware: whole words of its name are enough",
         "source": "" if _text(values, "source") else "enter where the price comes from",
         "currency": "" if _CURRENCY.match(_text(values, "currency")) else "enter three capital letters, like USD",
         "valid_from": "enter the first day the price applies" if day is None else "",
