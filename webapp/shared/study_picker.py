@@ -22,7 +22,7 @@ from warehouse.app_db.engine import DATABASE_ERRORS
 from webapp.shared import curating, published_data, url_params, url_widgets
 from webapp.shared.cards import show_badge
 from webapp.shared.errors import show_user_errors
-from webapp.shared.text import count, literal
+from webapp.shared.text import literal
 from webapp.shared.url_params import JOB, page_file
 
 #: The newest jobs are offered even if they have no results.
@@ -345,11 +345,8 @@ def job_state(job_id: str) -> Job | None:
         return None
 
 
-def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Checks") -> None:
-    """Show what limits the results: a study still running, imported or invalid runs, the reference model.
-
-    `checks`: where the page shows the findings of the checks.
-    """
+def show_caveats(runs: pd.DataFrame, job: Job | None) -> None:
+    """Show what limits the results: a study still running, imported or lost runs, the reference model."""
     if job is not None and job.state in ACTIVE:
         st.info(
             f"This study is {job.state}: the page shows what is measured so far and updates itself.",
@@ -369,13 +366,10 @@ def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Che
         )
     counted = runs[runs["is_counted"]]
     completed = counted["status"] == "completed"
-    if invalid := int((completed & (counted["is_valid"] == False)).sum()):  # noqa: E712 - null is unknown, and stays in
-        lost = lost_words(int((~completed).sum()), invalid)
-        st.warning(
-            f"Of {count(len(counted), 'run')}: {lost}. Charts and comparisons exclude "
-            f"{'it' if lost == '1 invalid' else 'them'}; {checks} shows why.",
-            icon=":material/gpp_bad:",
-        )
+    invalid = int((completed & (counted["is_valid"] == False)).sum())  # noqa: E712 - null is unknown, and stays in
+    if lost := lost_words(int((~completed).sum()), invalid, len(counted)):
+        why = "The tabs Checks and Failed runs of Results say why."
+        st.warning(f"{lost}: not in charts and comparisons. {why}", icon=":material/gpp_bad:")
     if set(runs["target"]) == {REFERENCE_TARGET}:
         st.caption(
             ":material/info: The target is the reference model: not a useful model, but one padded until a step costs "

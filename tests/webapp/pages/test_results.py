@@ -124,7 +124,10 @@ def test_failed_runs_are_listed_with_their_error_and_not_drawn(open_page: OpenPa
 def test_invalid_runs_are_in_no_chart_and_the_page_says_why(open_page: OpenPage, settings: Settings) -> None:
     measure_study(settings, three_arms(), miscounted="draft")
     app = open_page("results")
-    assert "Of 12 runs: 4 invalid. Charts and comparisons exclude them; the tab Checks shows why." in words(app)
+    assert (
+        "4 of 12 runs invalid: not in charts and comparisons. The tabs Checks and Failed runs of Results say why."
+        in words(app)
+    )
     assert set(app.dataframe[0].value["arm"]) == {"no draft", "a first by name"}
     checks = open_page("results", results_tab="Checks").dataframe[0].value
     invalid = checks[checks["severity"] == "invalid"]

@@ -49,7 +49,7 @@ def show(job_id: str) -> None:
     selection = _choose(job_id)
     jobs = (selection.job_id, *selection.others)
     runs = pd.concat([published_data.results(job) for job in jobs])
-    study_picker.show_caveats(runs, study_picker.job_state(job_id), "the tab Checks of the Results page")
+    study_picker.show_caveats(runs, study_picker.job_state(job_id))
     _show_chosen_runs(selection)
     found = selection.found
     st.info(UNPAIRED, icon=":material/balance:")
