@@ -37,6 +37,7 @@ _KEYS = frozenset(param.key for param in url_params.ALL) | {
     url_params.ALL_OUTPUTS,
     url_params.DRAFT_COST,
     url_params.ANY_WORKLOAD,
+    url_params.HIDDEN,
 }
 #: A browser with a slow connection may still send the URL from before the last change for this long.
 _LATEST_S = 10.0
@@ -271,6 +272,14 @@ def write(param: Param, *, placeholder: str, help_text: str) -> str:
     written: str = st.text_input(param.label, key=param.key, placeholder=placeholder, help=help_text)
     record(param.key, written)
     return written.strip()
+
+
+def toggle(label: str, key: str, *, help_text: str | None = None, **options: Any) -> bool:
+    """Return whether the reader or the link has switched it on; `key` is also its name in the link."""
+    seed(key, lambda text: text == "true", default=False)
+    is_on: bool = st.toggle(label, key=key, help=help_text, **options)
+    record(key, "true" if is_on else None)
+    return is_on
 
 
 def report_missing(*params: Param) -> None:

@@ -47,8 +47,11 @@ def test_a_run_shows_its_figures_and_how_it_was_started(open_page: OpenPage, rea
 def test_the_requests_of_a_run_begin_with_words_of_their_prompts(open_page: OpenPage, read_study: ReadStudy) -> None:
     read_study(study())
     app = open_page("run", run_tab="Requests")
-    requests = next(frame.value for frame in app.dataframe if "prompt_begins" in frame.value)
-    assert requests["prompt_begins"].str.len().between(1, 100).all()
+    (requests,) = (frame for frame in app.dataframe if "prompt_begins" in frame.value)
+    assert requests.value["prompt_begins"].str.len().between(1, 100).all()
+    (run_id,) = (run for run in run_ids(app) if run in words(app))
+    assert requests.proto.alt == f"Requests of {run_id}"
+    assert run_id in requests.proto.id  # another run has no row of this one chosen
 
 
 def test_a_link_opens_its_run_and_one_that_is_gone_is_said(open_page: OpenPage, read_study: ReadStudy) -> None:

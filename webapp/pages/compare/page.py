@@ -265,13 +265,8 @@ def _agreements(selection: Selection) -> list[Agreement] | None:
     if agreements is not None:
         return agreements
     outputs = published_data.output_count(selection.job_id)
-    url_widgets.seed(url_params.ALL_OUTPUTS, lambda text: text == "true", default=False)
-    wanted = st.toggle(
-        f"Show beside each verdict whether the outputs are the same ({outputs:,} outputs to read)",
-        key=url_params.ALL_OUTPUTS,
-    )
-    url_widgets.record(url_params.ALL_OUTPUTS, "true" if wanted else None)
-    if not wanted:
+    label = f"Show beside each verdict whether the outputs are the same ({outputs:,} outputs to read)"
+    if not url_widgets.toggle(label, url_params.ALL_OUTPUTS):
         return None
     with st.spinner("Reading the outputs"):
         return published_data.agreements(selection.comparison, without_limit=True)

@@ -215,7 +215,8 @@ def _show_requests(run_id: str, requests: pd.DataFrame) -> None:
         column_config=_SHOWN,
         on_select="rerun",
         selection_mode="single-row",
-        key="run-requests",
+        key=f"run-requests-{run_id}",  # another run forgets what was chosen
+        alt=f"Requests of {run_id}",
         placeholder="",
     )
     for row in chosen.selection.rows:
