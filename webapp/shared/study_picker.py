@@ -82,7 +82,7 @@ def show_bar(*, is_of_study: bool) -> Bar:
             _show_state(url_params.job_id_of(chosen))
         failure = None if default is None or chosen not in (None, default) else newer_failure(studies, jobs)
         if failure is not None:
-            _show_failure(failure)
+            _show_failure("A newer study", failure)
     if chosen is None:
         url_widgets.record(JOB.key, None)
     else:
@@ -232,11 +232,11 @@ def _show_live_badge(job: Job) -> None:
         show_badge(queue.job(published_data.engine(), job.job_id))
 
 
-def _show_failure(failure: Failure) -> None:
+def _show_failure(which: str, failure: Failure) -> None:
     how = failure.how if len(failure.how) <= _MAX_LETTERS else f"{failure.how[:_MAX_LETTERS]}…"
     st.page_link(
         page_file("jobs"),
-        label=f"A newer study, {literal(failure.name)}, {literal(how)}",
+        label=f"{which}, {literal(failure.name)}, {literal(how)}",
         icon=":material/error:",
         query_params={JOB.key: url_params.job_label(failure.name, failure.job_id)},
         width="content",
@@ -301,6 +301,9 @@ def show_empty_state() -> None:
             "The form starts with the demo study, which runs on any machine."
         )
         with empty_state("No results yet: nothing has been measured here", text):
+            for job in _jobs()[:1]:
+                if how := _ended_without_valid(job, None):
+                    _show_failure("The last study", Failure(job.name, job.job_id, how))
             if st.button("Submit the first study", type="primary", icon=":material/add_circle:"):
                 st.switch_page(page_file("submit"))
     published_data.rerun_when_published(published_data.publication())

@@ -77,7 +77,10 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
     if advice:
         _show_predictions(predicted)
     else:
-        print_text(f"No arm of {study} speculates: measure one with {FIRST_GAMMA} drafted tokens next (rule of thumb).")
+        print_text(
+            "No speculating arm has a valid run beside the baseline: "
+            f"measure one with {FIRST_GAMMA} drafted tokens next (rule of thumb)."
+        )
 
 
 def _of(advice: Advice, predicted: Sequence[Prediction]) -> list[Prediction]:

@@ -35,6 +35,11 @@ def test_the_newest_comparison_is_shown_and_a_newer_failure_named(open_page: Ope
     assert everything_failed in " ".join(open_page("home").selectbox(key="job").options)
 
 
+def test_without_results_the_pages_name_the_study_that_failed(open_page: OpenPage, settings: Settings) -> None:
+    failed_job(settings, study(name="first try"), "EngineError: no such model")
+    assert r"The last study, first try, failed\: EngineError\: no such model" in _links(open_page("results"))
+
+
 def test_the_link_names_a_chosen_study_though_its_page_ends_early(open_page: OpenPage, settings: Settings) -> None:
     good = measure_study(settings, study(name="demo"))
     failed = failed_job(settings, study(name="no results"), "EngineError: no such model")

@@ -273,7 +273,7 @@ def _folder(run: pd.Series) -> Path:
 
 
 def _show_log(run: pd.Series) -> None:
-    if run["origin"] == "imported":
+    if run["origin"] == "imported" and isinstance(run["source_sha256"], str):
         st.caption("This run was imported; its file has no engine log.")
         return
     try:
