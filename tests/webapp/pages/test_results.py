@@ -316,7 +316,7 @@ def test_failed_runs_are_counted_apart_from_measured_ones() -> None:
     )
     assert tables.runs_card(results, 4) == Card("Runs measured", "2 of 4", "1 failed, 1 invalid, 24 requests answered")
     assert tables.runs_card(results, None).value == "2"
-    unknown = results.assign(requests_completed=[8, None, None, 8])
+    unknown = results.assign(requests_completed=pd.Series([8, None, None, 8]))
     assert tables.runs_card(unknown, 4).detail == "1 failed, 1 invalid, an unknown number of requests answered"
 
 

@@ -43,6 +43,14 @@ def test_equal_ratios_keep_the_intervals_of_their_own_rows() -> None:
         assert html.count(f">{text}<") == 1
 
 
+def test_an_answer_of_a_query_keeps_the_columns_of_its_intervals() -> None:
+    answer = pd.DataFrame({"ratio": [1.5, 1.5], "low": [1.2, 0.0001], "high": [1.9, 24334.3]})
+    styler, config = written(answer, {})
+    assert isinstance(styler, Styler)
+    assert styler.data.equals(answer)  # type: ignore[attr-defined]
+    assert config == {}
+
+
 def test_a_column_without_any_value_is_hidden() -> None:
     frame = pd.DataFrame({"arm": ["draft", "head"], "basis": ["", None], "verdict": ["▲ faster", ""]})
     assert [name for name, column in shown(frame)[1].items() if column is None] == ["basis"]
