@@ -5,6 +5,7 @@ from __future__ import annotations
 from streamlit.testing.v1 import AppTest
 
 from host.settings import Settings
+from jobs import curation
 from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
@@ -33,6 +34,20 @@ def test_a_study_is_renamed_and_noted_where_its_results_are(open_page: OpenPage,
     assert shown.selectbox(key="job").value == f"ours · {job_id}"
     jobs = open_page("jobs", job=f"mine · {job_id}")  # an old link
     assert "second *fan* broken" in words(jobs)
+
+
+def test_a_list_of_hidden_and_tagged_jobs_has_a_link(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, study(name="another"))
+    job_id = measure_study(settings, study(name="mine"))
+    with open_engine(settings.app_database_url) as database:
+        curation.change(database, job_id, actor=ADMIN, name=None, tags=["nightly"], note="", hidden=True)
+    app = open_page("jobs", tag="nightly", hidden="true")
+    listed = next(frame.value for frame in app.dataframe if "submitted" in frame.value)
+    assert listed["name"].tolist() == ["mine"]
+    app = ran(app.toggle(key="hidden").set_value(False).run())
+    assert "hidden" not in app.query_params
+    assert "No job is like that." in words(app)
+    assert "The tag gone in this link does not exist" in words(open_page("jobs", tag="gone"))
 
 
 def test_deleting_names_what_depends_on_it_and_a_click_restores_it(open_page: OpenPage, settings: Settings) -> None:

@@ -137,10 +137,14 @@ def test_failed_and_invalid_runs_are_counted_alike(job_id: str, settings: Settin
     assert "Measured here: 23 runs in 1 study of 1 target; 1 failed, 1 invalid." in words(front)
     results = words(open_page("results", job=job_id))
     assert "1 failed, 1 invalid, " in results
-    assert "Of 24 runs: 1 failed, 1 invalid." in results
+    lost = "1 of 24 runs failed, 1 invalid"
+    for page in (results, *(words(open_page(name, job=job_id)) for name in ("compare", "deploy"))):
+        assert f"{lost}: not in charts and comparisons." in page
+    for command in ("compare", "advise"):
+        assert "lost runs: 1 failed, 1 invalid" in said_by(new_home(settings.home), command, job_id)
 
     # How it ended, in a sentence and in the words of tables.
-    ended = "done, 1 of 24 runs failed, 1 invalid"
+    ended = f"done, {lost}"
     assert ended in results
     assert ended in words(queue)
     assert "Complete" not in words(queue)
@@ -152,7 +156,7 @@ def test_failed_and_invalid_runs_are_counted_alike(job_id: str, settings: Settin
     )
     shared = content_of(Kind.STUDY, job_id)
     assert shared is not None
-    assert "1 of 24 runs failed, 1 invalid." in shared.lines
+    assert f"{lost}." in shared.lines
     with inside(settings) as client:
         one, listed = client.get(f"/api/v1/jobs/{job_id}").json(), client.get("/api/v1/jobs").json()["jobs"]
     (printed,) = json.loads(new_home(settings.home).ask("jobs", "--json").stdout)

@@ -146,12 +146,12 @@ def _show_dialog(title: str, view: View, figure: str) -> None:
     )
     caption = st.text_area(
         "Caption",
-        key="pin-caption",
+        key=f"pin-caption-{figure}-{view.link}",  # of this figure alone; the dashboard stays chosen for the next one
         max_chars=pins.MAX_CAPTION_LENGTH,
         height=80,
         placeholder="What the figure shows, and why it matters",
     )
-    moment = choose_moment("pin-moment", None)
+    moment = choose_moment(f"pin-moment-{figure}-{view.link}", None)
     if st.button("Pin", key="pin-now", type="primary", icon=":material/keep:"):
         _pin(name or "", PinnedFigure(view.page, view.parameters, figure, moment), caption)
 

@@ -22,7 +22,7 @@ from warehouse.app_db.engine import DATABASE_ERRORS
 from webapp.shared import curating, published_data, url_params, url_widgets
 from webapp.shared.cards import show_badge
 from webapp.shared.errors import show_user_errors
-from webapp.shared.text import count, literal
+from webapp.shared.text import literal
 from webapp.shared.url_params import JOB, page_file
 
 #: The newest jobs are offered even if they have no results.
@@ -82,7 +82,7 @@ def show_bar(*, is_of_study: bool) -> Bar:
             _show_state(url_params.job_id_of(chosen))
         failure = None if default is None or chosen not in (None, default) else newer_failure(studies, jobs)
         if failure is not None:
-            _show_failure(failure)
+            _show_failure("A newer study", failure)
     if chosen is None:
         url_widgets.record(JOB.key, None)
     else:
@@ -232,11 +232,11 @@ def _show_live_badge(job: Job) -> None:
         show_badge(queue.job(published_data.engine(), job.job_id))
 
 
-def _show_failure(failure: Failure) -> None:
+def _show_failure(which: str, failure: Failure) -> None:
     how = failure.how if len(failure.how) <= _MAX_LETTERS else f"{failure.how[:_MAX_LETTERS]}…"
     st.page_link(
         page_file("jobs"),
-        label=f"A newer study, {literal(failure.name)}, {literal(how)}",
+        label=f"{which}, {literal(failure.name)}, {literal(how)}",
         icon=":material/error:",
         query_params={JOB.key: url_params.job_label(failure.name, failure.job_id)},
         width="content",
@@ -301,6 +301,9 @@ def show_empty_state() -> None:
             "The form starts with the demo study, which runs on any machine."
         )
         with empty_state("No results yet: nothing has been measured here", text):
+            for job in _jobs()[:1]:
+                if how := _ended_without_valid(job, None):
+                    _show_failure("The last study", Failure(job.name, job.job_id, how))
             if st.button("Submit the first study", type="primary", icon=":material/add_circle:"):
                 st.switch_page(page_file("submit"))
     published_data.rerun_when_published(published_data.publication())
@@ -345,11 +348,8 @@ def job_state(job_id: str) -> Job | None:
         return None
 
 
-def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Checks") -> None:
-    """Show what limits the results: a study still running, imported or invalid runs, the reference model.
-
-    `checks`: where the page shows the findings of the checks.
-    """
+def show_caveats(runs: pd.DataFrame, job: Job | None) -> None:
+    """Show what limits the results: a study still running, imported or lost runs, the reference model."""
     if job is not None and job.state in ACTIVE:
         st.info(
             f"This study is {job.state}: the page shows what is measured so far and updates itself.",
@@ -369,13 +369,10 @@ def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Che
         )
     counted = runs[runs["is_counted"]]
     completed = counted["status"] == "completed"
-    if invalid := int((completed & (counted["is_valid"] == False)).sum()):  # noqa: E712 - null is unknown, and stays in
-        lost = lost_words(int((~completed).sum()), invalid)
-        st.warning(
-            f"Of {count(len(counted), 'run')}: {lost}. Charts and comparisons exclude "
-            f"{'it' if lost == '1 invalid' else 'them'}; {checks} shows why.",
-            icon=":material/gpp_bad:",
-        )
+    invalid = int((completed & (counted["is_valid"] == False)).sum())  # noqa: E712 - null is unknown, and stays in
+    if lost := lost_words(int((~completed).sum()), invalid, len(counted)):
+        why = "The tabs Checks and Failed runs of Results say why."
+        st.warning(f"{lost}: not in charts and comparisons. {why}", icon=":material/gpp_bad:")
     if set(runs["target"]) == {REFERENCE_TARGET}:
         st.caption(
             ":material/info: The target is the reference model: not a useful model, but one padded until a step costs "

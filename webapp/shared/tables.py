@@ -116,10 +116,11 @@ def written(frame: pd.DataFrame, config: dict[str, Any]) -> tuple[pd.DataFrame |
     any value are hidden; the downloads have them.
     """
     if frame.size > _MOST_CELLS:
-        return _without_wide(frame), config
+        return _without_wide(frame, config), config
     plain, shown = frame.reset_index(drop=True), dict(config)
     shown |= dict.fromkeys(name for name in plain.columns if len(plain) and plain[name].isin(["", None]).all())
     texts: dict[str, Callable[[float], str]] = {}
+    alike: dict[tuple[int, str], str] = {}
     for name in plain.columns:
         write = _writer(plain, name, _format_of(shown[name])) if name in shown else _any_writer(plain[name])
         if write is not None:
@@ -127,15 +128,22 @@ def written(frame: pd.DataFrame, config: dict[str, Any]) -> tuple[pd.DataFrame |
             if name in config:
                 shown[name] = _without_format(shown[name])
     for name, bounds in _INTERVALS.items():
-        if name in texts and set(bounds) <= set(plain.columns):
+        if name in texts and name in config and set(bounds) <= set(plain.columns):
             shown |= dict.fromkeys(bounds)
-    return _without_wide(plain).style.format(texts, na_rep=""), shown  # type: ignore[arg-type]  # pandas-stubs wants text for keys
+            rows = enumerate(_with_intervals(plain, name, _format_of(config[name])))
+            alike |= {
+                (row, name): text for row, (value, text) in rows if not math.isnan(value) and texts[name](value) != text
+            }
+    styled = _without_wide(plain, config).style.format(texts, na_rep="")  # type: ignore[arg-type]  # pandas-stubs wants text for keys
+    for (row, name), text in alike.items():  # a formatter gets the value alone, which another row may have
+        styled.format(lambda _, text=text: text, subset=([row], [name]))  # type: ignore[misc]
+    return styled, shown
 
 
-def _without_wide(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table without the ends of intervals that are shown as unknown."""
+def _without_wide(frame: pd.DataFrame, config: dict[str, Any]) -> pd.DataFrame:
+    """Return the table without the ends of intervals that are shown as unknown; the answer of a query has them all."""
     for name, bounds in _INTERVALS.items():
-        if {name, *bounds} <= set(frame.columns):
+        if name in config and {name, *bounds} <= set(frame.columns):
             judge = is_saving_too_wide if name == "saving" else is_too_wide
             frame = without_wide(frame, (name, *bounds), judge)
     return frame
@@ -145,14 +153,16 @@ def _writer(frame: pd.DataFrame, name: str, column_format: str) -> Callable[[flo
     """Return the formatter of a column of numbers; None for counts, dates and text."""
     if not types.is_float_dtype(frame[name]) or not column_format or column_format.endswith(("d", "%%")):
         return None
-    bounds = _INTERVALS.get(name, ())
-    with_interval = bool(bounds) and set(bounds) <= set(frame.columns)
-    of_unit = ratio if column_format.endswith("×") else percent if name == "saving" else None
-    if of_unit is None:
+    if not column_format.endswith("×") and name != "saving":
         return number
-    low, high = (frame[bound].astype(float) for bound in bounds) if with_interval else ([None] * len(frame),) * 2
-    texts = {value: of_unit(value, *ends) for value, *ends in zip(frame[name], low, high, strict=True)}
-    return texts.__getitem__
+    return dict(_with_intervals(frame, name, column_format)).__getitem__
+
+
+def _with_intervals(frame: pd.DataFrame, name: str, column_format: str) -> list[tuple[float, str]]:
+    """Return the ratio or saving of each row, and its text, with its interval if the table has the columns of one."""
+    of_unit, ends = ratio if column_format.endswith("×") else percent, _INTERVALS.get(name, ())
+    known = [frame[end].astype(float) for end in ends] if set(ends) <= set(frame.columns) else []
+    return [(value, of_unit(value, *bounds)) for value, *bounds in zip(frame[name], *known, strict=True)]
 
 
 def _any_writer(column: pd.Series) -> Callable[[float], str] | None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode
 
-#: Parameters of other widgets: a toggle, a number, and a toggle.
-ALL_OUTPUTS, DRAFT_COST, ANY_WORKLOAD = "all_outputs", "draft_cost", "any_workload"
+#: Parameters of other widgets: a number, and toggles.
+DRAFT_COST, ALL_OUTPUTS, ANY_WORKLOAD, HIDDEN = "draft_cost", "all_outputs", "any_workload", "hidden"
 #: No widget: the id of a saved query.
 QUERY = "query"
 #: No widget: the id of a dashboard.
@@ -114,10 +114,11 @@ BEGUN_TO = Param("to", "Started on or before", "last day")
 FOR_STUDY = Param("for_study", "Study of all cards", "study")
 FOR_METRIC = Param("for_metric", "Metric of all cards", "metric")
 FOR_LOAD = Param("for_load", "Load of all cards", "load")
-#: Filters of the list of jobs; the last two are text inputs.
+#: Filters of the list of jobs; the second and the third are text inputs.
 STATE = Param("state", "State", "state")
 FIND_JOB = Param("find", "Study or job", "text")
 SUBMITTER = Param("by", "Submitted by", "name")
+TAG = Param("tag", "Tag", "tag")
 #: Tabs (`url_widgets.show_tabs`): each page has its own.
 RESULTS_TAB = Param("results_tab", "Table", "table")
 COMPARE_TAB = Param("compare_tab", "Table", "table")

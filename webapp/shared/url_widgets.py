@@ -21,7 +21,7 @@ from datetime import date
 from typing import Any
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.scriptrunner import RerunException, get_script_run_ctx
 
 from webapp.shared import url_params
 from webapp.shared.text import literal
@@ -29,14 +29,15 @@ from webapp.shared.url_params import BEGUN_FROM, BEGUN_TO, SEPARATOR, Param
 
 #: Keys in the session's state: the values of this run's widgets in the URL, None for a default; the parameters that
 #: each page was left with; the parameters of the request for this run; the last URLs of runs, each with the time until
-#: which the browser may send it; whether a link of ours led to this run; whether the study was changed just now; the
-#: page that was run last.
+#: which the browser may send it; whether a link of ours led to this run; whether a callback changed the study, and
+#: whether this run follows such a change; the page that was run last.
 _SHOWN, _LEFT, _ASKED, _WRITTEN, _LINKED = "link-shown", "link-left", "link-asked", "link-written", "link-linked"
-_CHANGED, _PAGE = "link-study-changed", "link-page"
+_CHANGING, _CHANGED, _PAGE = "link-study-changing", "link-study-changed", "link-page"
 _KEYS = frozenset(param.key for param in url_params.ALL) | {
     url_params.ALL_OUTPUTS,
     url_params.DRAFT_COST,
     url_params.ANY_WORKLOAD,
+    url_params.HIDDEN,
 }
 #: A browser with a slow connection may still send the URL from before the last change for this long.
 _LATEST_S = 10.0
@@ -54,6 +55,7 @@ def begin(page: str) -> None:
     is_first = _WRITTEN not in st.session_state
     is_link = is_back or not _is_late(_in_url())
     st.session_state[_SHOWN], st.session_state[_ASKED] = {}, _in_url()
+    st.session_state[_CHANGED] = st.session_state.pop(_CHANGING, False)
     st.session_state[_LINKED] = (opened or is_link) and not (is_back or is_first)
     if opened or is_link:
         for key in _KEYS:
@@ -66,11 +68,25 @@ def begin(page: str) -> None:
 def view_in_url(page: str) -> Iterator[None]:
     """Wrap the script of a page: at its end the URL describes what the widgets show.
 
-    After `st.stop` nothing can be written any more: the URL of a page that ends early stays as it was.
+    After `st.stop` nothing can be written any more: a page that ends early leaves the URL as it was, but for a study
+    that the reader has just chosen.
     """
+    if is_study_changed():
+        _name_study()
     st.session_state.setdefault(_LEFT, {})[page] = _in_url()  # of a page that is left before its script has ended
-    yield
+    try:
+        yield
+    except RerunException:
+        st.session_state[_CHANGING] = is_study_changed()  # the page draws itself again after the same change
+        raise
     _write(page)
+
+
+def _name_study() -> None:
+    key = url_params.JOB.key
+    study = st.session_state[_SHOWN].get(key)
+    st.query_params.from_dict({**_in_url(), key: study or []})
+    _note(_in_url())
 
 
 def _note(view: Parameters) -> None:
@@ -101,7 +117,6 @@ def _write(page: str) -> None:
         st.query_params.from_dict(_in_url() if view == _in_url() else view)  # another order would make it another URL
     _note(view)
     st.session_state[_LEFT][page] = view
-    st.session_state.pop(_CHANGED, None)
 
 
 def _in_url() -> Parameters:
@@ -137,7 +152,7 @@ def seed(key: str, read: Callable[[str], Any], default: Any) -> None:
 
 def study_changed() -> None:
     """Note in a callback that the study changed: values missing in it were not in a link, and are not reported."""
-    st.session_state[_CHANGED] = True
+    st.session_state[_CHANGING] = True
 
 
 def is_study_changed() -> bool:
@@ -257,6 +272,14 @@ def write(param: Param, *, placeholder: str, help_text: str) -> str:
     written: str = st.text_input(param.label, key=param.key, placeholder=placeholder, help=help_text)
     record(param.key, written)
     return written.strip()
+
+
+def toggle(label: str, key: str, *, help_text: str | None = None, **options: Any) -> bool:
+    """Return whether the reader or the link has switched it on; `key` is also its name in the link."""
+    seed(key, lambda text: text == "true", default=False)
+    is_on: bool = st.toggle(label, key=key, help=help_text, **options)
+    record(key, "true" if is_on else None)
+    return is_on
 
 
 def report_missing(*params: Param) -> None:

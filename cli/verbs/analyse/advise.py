@@ -22,7 +22,7 @@ from lab.comparison import surface
 from lab.errors import UserError
 from lab.metrics.number_format import number
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
-from warehouse.queries.comparing.answers import metric_answers, study_answer
+from warehouse.queries.comparing.answers import metric_answers, provenance, study_answer
 from warehouse.queries.comparing.by_group import several_contexts
 from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.comparing.documents import answer_document, contexts_document
@@ -48,6 +48,7 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
         advice = recommend(measured_arms(con, comparison), failed_arms(con, comparison))
         predicted = predictions(speculated_runs(con, comparison), draft_cost)
         by_context = several_contexts(con, study)
+        lost = provenance(con, comparison).lost
     follow_up_s = here.follow_up_seconds(comparison.jobs[-1], answer)
     if as_json:
         cells = [
@@ -59,6 +60,8 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
         print_json({"answer": document, "by_context": contexts, "foretold": foretold, "advice": cells})
         return
     print_text("\n".join(answer_lines(answer, by_metric, follow_up_s)), end="\n\n")
+    if lost:
+        print_text(f"lost runs: {lost}\n")
     for arm, found in by_context.items():
         print_text(f"{arm}, by length of context, in time per token: {surface.sentence(found)}.\n")
     for sentence in surface.prediction_sentences(by_context):
@@ -74,7 +77,10 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
     if advice:
         _show_predictions(predicted)
     else:
-        print_text(f"No arm of {study} speculates: measure one with {FIRST_GAMMA} drafted tokens next (rule of thumb).")
+        print_text(
+            "No speculating arm has a valid run beside the baseline: "
+            f"measure one with {FIRST_GAMMA} drafted tokens next (rule of thumb)."
+        )
 
 
 def _of(advice: Advice, predicted: Sequence[Prediction]) -> list[Prediction]:

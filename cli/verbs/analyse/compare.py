@@ -23,6 +23,7 @@ from lab.comparison.verdict import READING_WORDS, Judged
 from lab.errors import UserError
 from lab.metrics.catalogue import SHORT_NAMES
 from lab.metrics.number_format import bounds, number, percentage, ratio, times
+from warehouse.queries.comparing.answers import provenance
 from warehouse.queries.comparing.by_group import METRICS, Group, by_group
 from warehouse.queries.comparing.comparisons import (
     Pair,
@@ -144,6 +145,9 @@ def compare(
             judgement=judgement,
         )
         refuse_empty_baseline(comparison)
+        lost = provenance(con, comparison).lost
+        if lost and not as_json:
+            print_text(f"lost runs: {lost}")
         if table:
             tables = arm_tables(con, comparison, rows, columns)
             (_print_tables_json if as_json else _show_tables)(comparison, tables, (rows, columns))

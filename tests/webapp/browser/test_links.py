@@ -85,7 +85,7 @@ def test_a_pattern_and_a_preset_are_chosen_with_the_mouse(server: Server, page: 
     page.goto(f"{server.url}/submit")
     heading(page, "Submit a study")
     settled(page)
-    page.get_by_role("button", name="Add a pattern").click()
+    page.get_by_role("button", name="Add a load").click()
     page.get_by_text("burstiness_low: 2 requests/s").click()
     page.get_by_text("burstiness_low · 2 requests/s, burstiness 4").wait_for()
     choose(page, "Start from", "engines: Which engine serves this model fastest, before any draft model?")

@@ -16,6 +16,7 @@ from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import ARMS, OTHERWISE
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.across_studies import UNPAIRED
+from webapp.charts.theme import INKS
 from webapp.pages.compare import figures
 from webapp.pages.compare.selection import READINGS, parse
 from webapp.shared import published_data
@@ -146,7 +147,7 @@ def test_with_nothing_measured_the_pages_say_how_to_begin(open_page: OpenPage) -
 
 def test_arms_of_other_studies_are_compared_by_link_without_verdicts(open_page: OpenPage, settings: Settings) -> None:
     job_id = measure_study(settings, study(arms=ARMS, repeats=3))
-    labels = {"study": "theirs", "arm": "spec"}
+    labels = {"study": "theirs", "arm": "spec", "method": "eagle3"}
     (theirs,) = import_paths(settings, [DETAILED], labels=labels, actor=ADMIN).jobs
     ingest_all(settings)
     app = open_page("compare", **{"job": job_id, "with": theirs})
@@ -161,6 +162,9 @@ def test_arms_of_other_studies_are_compared_by_link_without_verdicts(open_page: 
     (figure,) = figures.figures({"job": (job_id,), "with": (theirs,)}, "light")
     assert figure.key == "across"
     assert figure.rows["ratio"].tolist() == ratios["ratio"].tolist()
+
+    (style,) = figure.styles
+    assert style.colour == INKS["light"].arms[1]  # of EAGLE-3, though the file does not say with which k
 
     turned = open_page("compare", **{"job": job_id, "with": theirs, "baseline": f"spec · theirs · {theirs}"})
     assert set(next(frame.value for frame in turned.dataframe)["arm"]) >= {"draft · small", "n-gram · small"}

@@ -9,14 +9,18 @@ import pandas as pd
 import pytest
 
 from host.settings import Settings
+from interchange.store import import_paths
 from lab.advice.advise import advise
 from lab.errors import UserError
 from lab.metrics.number_format import times
+from tests.actors import ADMIN
+from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
-from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
+from tests.webapp.conftest import MeasuredHome, OpenPage, ReadStudy, using_home
 from tests.webapp.homes import make_home
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import words
+from warehouse.ingest.service import ingest_all
 from webapp.pages.deploy import advice as page
 from webapp.pages.deploy import advice_figures as figures
 from webapp.pages.deploy import advice_tables as tables
@@ -132,8 +136,23 @@ def test_what_is_inconclusive_is_filled_into_the_submit_page(open_page: OpenPage
     assert next(field.value for field in app.number_input if field.label == "Repeats") == 3
 
 
-def test_where_no_arm_speculates_the_page_says_what_to_begin_with(
-    open_page: OpenPage, measured_home: MeasuredHome
+def test_where_no_speculating_arm_is_valid_the_page_says_what_to_measure(
+    open_page: OpenPage, measured_home: MeasuredHome, read_study: ReadStudy
 ) -> None:
-    shown = words(open_page("deploy", job=measured_home.baseline_only))
-    assert "No arm of this study speculates. Measure one with 3 drafted tokens" in shown
+    said = "No speculating arm has a valid run beside the baseline: measure one with 3 drafted tokens next"
+    assert said in words(open_page("deploy", job=measured_home.baseline_only))
+    invalid = read_study(study(), miscounted="draft")
+    assert said in words(open_page("deploy", job=invalid))
+
+
+def test_results_of_an_unknown_target_get_no_proposal(
+    open_page: OpenPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = make_home(tmp_path / "imported")
+    with using_home(home, monkeypatch):
+        (file,) = (SAMPLES / "genai-bench" / "spec-d64x48-c4").glob("D64*")
+        (job_id,) = import_paths(home, [file], actor=ADMIN).jobs
+        ingest_all(home)
+        shown = words(open_page("deploy", job=job_id))
+    assert "What to run is collected by target, and that of this study is unknown." in shown
+    assert "What to run for" not in shown

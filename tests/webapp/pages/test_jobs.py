@@ -218,7 +218,7 @@ def test_the_number_of_rows_and_the_progress_are_reconciled_in_a_sentence() -> N
     running = job(state="running", progress=progress(runs_done=3))
     assert runs.counts_sentence(running, 3, compares=True).startswith("3 runs ended. The ratio so far")
     assert runs.counts_sentence(running, 3, compares=False) == "3 runs ended."
-    waiting = "3 runs ended; 1 of them will be listed when the ingester has published it. The ratio so far"
+    waiting = "3 runs ended; 1 still to be published. The ratio so far"
     assert runs.counts_sentence(running, 2, compares=True).startswith(waiting)
 
 

@@ -22,7 +22,7 @@ from tests.webapp.comparisons import comparison
 from tests.webapp.conftest import OpenPage, ReadStudy
 from tests.webapp.homes import running_job
 from tests.webapp.measured import measure_study, write_run
-from tests.webapp.page_text import charts, words
+from tests.webapp.page_text import charts, ran, words
 from tests.webapp.three_arms import three_arms
 from warehouse.app_db.engine import open_engine
 from warehouse.bundles.run_bundle import RUN_FILE, find_bundles
@@ -124,7 +124,10 @@ def test_failed_runs_are_listed_with_their_error_and_not_drawn(open_page: OpenPa
 def test_invalid_runs_are_in_no_chart_and_the_page_says_why(open_page: OpenPage, settings: Settings) -> None:
     measure_study(settings, three_arms(), miscounted="draft")
     app = open_page("results")
-    assert "Of 12 runs: 4 invalid. Charts and comparisons exclude them; the tab Checks shows why." in words(app)
+    assert (
+        "4 of 12 runs invalid: not in charts and comparisons. The tabs Checks and Failed runs of Results say why."
+        in words(app)
+    )
     assert set(app.dataframe[0].value["arm"]) == {"no draft", "a first by name"}
     checks = open_page("results", results_tab="Checks").dataframe[0].value
     invalid = checks[checks["severity"] == "invalid"]
@@ -313,6 +316,8 @@ def test_failed_runs_are_counted_apart_from_measured_ones() -> None:
     )
     assert tables.runs_card(results, 4) == Card("Runs measured", "2 of 4", "1 failed, 1 invalid, 24 requests answered")
     assert tables.runs_card(results, None).value == "2"
+    unknown = results.assign(requests_completed=pd.Series([8, None, None, 8]))
+    assert tables.runs_card(unknown, 4).detail == "1 failed, 1 invalid, an unknown number of requests answered"
 
 
 def test_after_run_all_again_a_study_of_twelve_runs_reads_twelve(measured: Settings, open_page: OpenPage) -> None:
@@ -340,3 +345,12 @@ def test_several_machines_are_all_named() -> None:
     card = tables.hardware_card(results)
     assert card.value == "H200, L4"
     assert card.detail == "vllm, vllm 0.32.0; target reference"
+
+
+def test_a_caption_typed_for_one_figure_is_not_that_of_another(open_measured: OpenPage) -> None:
+    app = open_measured("results")
+    app = ran(app.button(key="pin-speedup").click().run())
+    (caption,) = [area for area in app.text_area if area.label == "Caption"]
+    caption.set_value("of the speed-up")
+    app = ran(app.button(key="pin-throughput").click().run())
+    assert [area.value for area in app.text_area if area.label == "Caption"] == [""]

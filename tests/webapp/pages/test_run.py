@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,14 +12,19 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from host.settings import Settings
+from interchange.export import export
 from interchange.store import import_paths
 from lab.metrics.catalogue import SAMPLED
 from tests.actors import ADMIN
 from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage, ReadStudy
+from tests.webapp.homes import make_home
+from tests.webapp.measured import measure_study
 from tests.webapp.page_text import words
+from warehouse.bundles.run_bundle import LOG_FILE, find_bundles
 from warehouse.ingest.service import ingest_all
+from warehouse.queries.connect import open_warehouse
 from webapp.charts import timeline
 
 
@@ -47,8 +54,11 @@ def test_a_run_shows_its_figures_and_how_it_was_started(open_page: OpenPage, rea
 def test_the_requests_of_a_run_begin_with_words_of_their_prompts(open_page: OpenPage, read_study: ReadStudy) -> None:
     read_study(study())
     app = open_page("run", run_tab="Requests")
-    requests = next(frame.value for frame in app.dataframe if "prompt_begins" in frame.value)
-    assert requests["prompt_begins"].str.len().between(1, 100).all()
+    (requests,) = (frame for frame in app.dataframe if "prompt_begins" in frame.value)
+    assert requests.value["prompt_begins"].str.len().between(1, 100).all()
+    (run_id,) = (run for run in run_ids(app) if run in words(app))
+    assert requests.proto.alt == f"Requests of {run_id}"
+    assert run_id in requests.proto.id  # another run has no row of this one chosen
 
 
 def test_a_link_opens_its_run_and_one_that_is_gone_is_said(open_page: OpenPage, read_study: ReadStudy) -> None:
@@ -56,6 +66,24 @@ def test_a_link_opens_its_run_and_one_that_is_gone_is_said(open_page: OpenPage, 
     last = run_ids(open_page("run"))[-1]
     assert f"· {last}" in words(open_page("run", job=job_id, run=last))
     assert "The run gone in this link does not exist" in words(open_page("run", job=job_id, run="gone"))
+
+
+def test_a_run_of_another_drafthouse_brings_its_engine_log(
+    open_page: OpenPage, settings: Settings, tmp_path: Path
+) -> None:
+    other = make_home(tmp_path / "other")
+    job_id = measure_study(other, study())
+    for bundle in find_bundles(other.bundles):
+        (bundle / LOG_FILE).write_text("the words of the engine")
+    with open_warehouse(other.warehouse_file) as con:
+        export(other.bundles, con, job_id, tmp_path / "exported")
+    (imported,) = import_paths(settings, [tmp_path / "exported"], actor=ADMIN).jobs
+    ingest_all(settings)
+    app = open_page("run", job=imported, run_tab="Engine log")
+    assert "imported from a folder that another Drafthouse exported" in words(app)
+    assert "the words of the engine" in [code.value for code in app.code]
+    explored = open_page("explore", job=imported, explore_tab="Slowest prompts")
+    assert any("prompt_begins" in frame.value for frame in explored.dataframe)
 
 
 def test_a_failed_run_shows_its_error_and_no_figures(open_page: OpenPage, read_study: ReadStudy) -> None:

@@ -15,6 +15,7 @@ from lab.errors import QueryError
 from tests.actors import ADMIN, VIEWER
 from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
 from tests.webapp.page_text import click, ran, words
+from tests.webapp.submit_form import follow_link
 from warehouse.app_db import saved_views
 from warehouse.app_db.engine import open_engine
 from warehouse.sandbox import query_limits
@@ -241,4 +242,18 @@ def test_a_table_is_browsed_by_its_values_and_the_link_has_them(settings: Settin
         == """SELECT * FROM "results" WHERE "arm"::VARCHAR = 'no draft' LIMIT 1000"""
     )
     assert "table" not in app.query_params
-    assert open_page("sql", table="no such").text_area(key="sql-text")
+    app = open_page("sql", table="no such")
+    assert app.text_area(key="sql-text")
+    assert "This link names the table no such, which does not exist." in words(app)
+
+
+def test_the_way_back_leads_to_what_was_browsed_before(open_page: OpenPage) -> None:
+    app = open_page("sql", table="results", counted="arm", **{"is": "arm=no draft"})
+    app.multiselect(key="browse-facets").select("status").run()
+    assert app.query_params["counted"] == ["arm", "status"]
+    app = follow_link(app, table="findings", counted="severity", **{"is": "arm=no draft"})
+    assert app.multiselect(key="browse-facets").value == ["severity"]
+    assert "This link filters by a column that does not exist: arm=no draft." in words(app)
+    app = follow_link(app, table="results", counted="arm", **{"is": "arm=draft"})
+    assert set(app.dataframe[0].value["arm"]) == {"draft"}
+    assert app.pills(key="browse-results-arm").value == "draft"

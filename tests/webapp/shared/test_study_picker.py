@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from streamlit.util import calc_hash
+
 from host.settings import Settings
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
@@ -21,7 +23,7 @@ def test_the_newest_comparison_is_shown_and_a_newer_failure_named(open_page: Ope
     assert r"A newer study, miscounted, has no valid run\: 2 of 2 runs invalid" in _links(open_page("cost"))
     shown = words(open_page("results", job=miscounted))
     assert "Nothing to compare: 2 of 2 runs invalid." in shown
-    assert "Of 2 runs: 2 invalid." in shown
+    assert "2 of 2 runs invalid: not in charts and comparisons." in shown
     assert "done, 2 invalid" in shown
     failed = failed_job(settings, study(name="*demo*"), "EngineError: no such model\nTraceback")
     assert r"A newer study, \*demo\*, failed\: EngineError\: no such model" in _links(open_page("home"))
@@ -31,6 +33,27 @@ def test_the_newest_comparison_is_shown_and_a_newer_failure_named(open_page: Ope
     assert open_page("compare", job="demo").selectbox(key="job").value == f"demo · {without_baseline}"
     assert open_page("home").selectbox(key="job").value is None
     assert everything_failed in " ".join(open_page("home").selectbox(key="job").options)
+
+
+def test_without_results_the_pages_name_the_study_that_failed(open_page: OpenPage, settings: Settings) -> None:
+    failed_job(settings, study(name="first try"), "EngineError: no such model")
+    assert r"The last study, first try, failed\: EngineError\: no such model" in _links(open_page("results"))
+
+
+def test_the_link_names_a_chosen_study_though_its_page_ends_early(open_page: OpenPage, settings: Settings) -> None:
+    good = measure_study(settings, study(name="demo"))
+    failed = failed_job(settings, study(name="no results"), "EngineError: no such model")
+    app = open_page("results", job=good)
+    app.selectbox(key="job").select(f"no results · {failed}").run()
+    assert "This study has no results: it failed" in words(app)
+    assert app.query_params["job"] == f"no results · {failed}"
+
+    # The change of the study ends with that page: the next link is followed in all that it names.
+    app._page_hash = calc_hash("explore")
+    app.query_params.clear()
+    app.query_params["job"], app.query_params["study"] = failed, f"demo · {good}"
+    app.run()
+    assert app.multiselect(key="study").value == [f"demo · {good}"]
 
 
 def _links(app: object) -> str:

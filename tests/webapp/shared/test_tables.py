@@ -37,6 +37,20 @@ def test_a_ratio_stands_with_its_interval_and_sorts_as_a_number() -> None:
     assert config["low"] is config["high"] is None
 
 
+def test_equal_ratios_keep_the_intervals_of_their_own_rows() -> None:
+    html, _ = shown(pd.DataFrame({"ratio": [1.0, 1.0, 1.0], "low": [0.9, 0.5, None], "high": [1.1, 2.0, None]}))
+    for text in ("1.00× [0.90, 1.10]", "1.00× [0.50, 2.00]", "1.00×"):
+        assert html.count(f">{text}<") == 1
+
+
+def test_an_answer_of_a_query_keeps_the_columns_of_its_intervals() -> None:
+    answer = pd.DataFrame({"ratio": [1.5, 1.5], "low": [1.2, 0.0001], "high": [1.9, 24334.3]})
+    styler, config = written(answer, {})
+    assert isinstance(styler, Styler)
+    assert styler.data.equals(answer)  # type: ignore[attr-defined]
+    assert config == {}
+
+
 def test_a_column_without_any_value_is_hidden() -> None:
     frame = pd.DataFrame({"arm": ["draft", "head"], "basis": ["", None], "verdict": ["▲ faster", ""]})
     assert [name for name, column in shown(frame)[1].items() if column is None] == ["basis"]

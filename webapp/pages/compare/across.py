@@ -49,7 +49,7 @@ def show(job_id: str) -> None:
     selection = _choose(job_id)
     jobs = (selection.job_id, *selection.others)
     runs = pd.concat([published_data.results(job) for job in jobs])
-    study_picker.show_caveats(runs, study_picker.job_state(job_id), "the tab Checks of the Results page")
+    study_picker.show_caveats(runs, study_picker.job_state(job_id))
     _show_chosen_runs(selection)
     found = selection.found
     st.info(UNPAIRED, icon=":material/balance:")
@@ -88,13 +88,10 @@ def _choose(job_id: str) -> AcrossSelection:
     with metric:
         measure = url_widgets.choose(url_params.METRIC, list(BY_LABEL))
     with workload:
-        key = url_params.ANY_WORKLOAD
-        url_widgets.seed(key, lambda text: text == "true", default=False)
         help_text = (
             "Compare runs at the same load even if their workload is known to differ; the differences are listed below"
         )
-        is_any = st.toggle("Any workload", key=key, help=help_text)
-        url_widgets.record(key, "true" if is_any else None)
+        is_any = url_widgets.toggle("Any workload", url_params.ANY_WORKLOAD, help_text=help_text)
     url_widgets.report_missing(url_params.WITH, url_params.BASELINE, url_params.METRIC)
     return AcrossSelection(job_id, others, base, measure, runs, is_any)
 

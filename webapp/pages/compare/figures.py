@@ -165,9 +165,9 @@ def across_figure(selection: AcrossSelection, mode: Mode) -> Figure | None:
     if rows.empty:
         return None
     drafting = {
-        found.names[pair.candidate.of]: (method, int(k) if k.isdigit() else None)
-        for pair in found.pairs
-        if (method := pair.candidate.facts["method"]) and (k := pair.candidate.facts["draft tokens k"] or "")
+        found.names[pair.candidate.of]: (method, int(k) if (k := facts["draft tokens k"] or "").isdigit() else None)
+        for facts, pair in ((pair.candidate.facts, pair) for pair in found.pairs)
+        if (method := facts["method"])
     }
     drawn = arm_styles(dict.fromkeys(rows["arm"]), None, mode, drafting)
     title, crossings = measure.ratio_label, tables.crossings({})

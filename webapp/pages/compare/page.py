@@ -32,8 +32,7 @@ _READING_HELP = (
     "How the verdicts of this study are corrected: at most 5 % are expected to be wrong, or, with 95 % confidence, "
     "none is (for a public claim). The intervals are corrected in the same way."
 )
-#: The choices in a row, and the width in pixels that each needs.
-#: Choices, and how many side by side: in six columns the names of metrics would be cut.
+#: Choices, how many side by side (in six columns the names of metrics would be cut), and the pixels that each needs.
 _CHOICES, _CHOICES_A_ROW, _CHOICE_WIDTH = 6, 3, 160
 
 
@@ -52,7 +51,7 @@ def show_page() -> None:
             study_picker.show_nothing_to_compare(
                 runs, "needs valid runs of the baseline and of another arm at the same load"
             )
-        study_picker.show_caveats(runs, study_picker.job_state(job_id), "the tab Checks of the Results page")
+        study_picker.show_caveats(runs, study_picker.job_state(job_id))
         if not selection.pairs:
             st.stop()
         _show_worse(selection)
@@ -256,8 +255,7 @@ def _show_quality(selection: Selection) -> None:
     st.caption(
         "Scores of the same prompts, candidate minus baseline, over all loads and repeats. Not worse: the interval "
         f"lies above -{percentage(MARGIN)}. Sampled: whether the completions of a prompt come from different "
-        "distributions "
-        "(p < 5 %), and the chance of noticing if a tenth of them did."
+        "distributions (p < 5 %), and the chance of noticing if a tenth of them did."
     )
 
 
@@ -267,13 +265,8 @@ def _agreements(selection: Selection) -> list[Agreement] | None:
     if agreements is not None:
         return agreements
     outputs = published_data.output_count(selection.job_id)
-    url_widgets.seed(url_params.ALL_OUTPUTS, lambda text: text == "true", default=False)
-    wanted = st.toggle(
-        f"Show beside each verdict whether the outputs are the same ({outputs:,} outputs to read)",
-        key=url_params.ALL_OUTPUTS,
-    )
-    url_widgets.record(url_params.ALL_OUTPUTS, "true" if wanted else None)
-    if not wanted:
+    label = f"Show beside each verdict whether the outputs are the same ({outputs:,} outputs to read)"
+    if not url_widgets.toggle(label, url_params.ALL_OUTPUTS):
         return None
     with st.spinner("Reading the outputs"):
         return published_data.agreements(selection.comparison, without_limit=True)

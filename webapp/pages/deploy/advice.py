@@ -76,7 +76,8 @@ def choose(job_id: str) -> dict[str, Sequence[str]]:
 
 def _show_without_speculation() -> None:
     st.info(
-        f"No arm of this study speculates. Measure one with {FIRST_GAMMA} drafted tokens first (rule of thumb).",
+        f"No speculating arm has a valid run beside the baseline: measure one with {FIRST_GAMMA} drafted tokens next "
+        "(rule of thumb).",
         icon=":material/experiment:",
     )
     st.page_link(page_file("submit"), label="Describe a study", icon=":material/add_circle:")

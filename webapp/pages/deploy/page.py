@@ -22,8 +22,9 @@ def show_page() -> None:
         job_id = study_picker.chosen_study()
         job = study_picker.job_state(job_id)
         show_target(job_id)
+        study_picker.show_caveats(published_data.results(job_id), job)
         if job is not None and job.study.tune is not None:
-            tuning.show(job_id, job)
+            tuning.show(job_id)
         else:
             st.subheader("Why, by the chosen study", anchor=False)
             advice.show(job_id)
@@ -34,7 +35,10 @@ def show_page() -> None:
 
 def show_target(job_id: str) -> None:
     """Show what to deploy for the study's target at each load, from all studies of that target."""
-    target = str(published_data.results(job_id)["target"].iloc[0])
+    target = published_data.results(job_id)["target"].iloc[0]
+    if not isinstance(target, str):
+        st.caption("What to run is collected by target, and that of this study is unknown.")
+        return
     rows = by_target.deployments(target)
     st.markdown(f"What to run for **{literal(target)}**, at each load by the newest study that decided it:")
     if rows.empty:

@@ -16,7 +16,7 @@ from lab.tuning.beginning import tuning_of
 from lab.tuning.report import Measured, Report
 from webapp.pages.deploy import tuning_data as data
 from webapp.pages.deploy import tuning_figures as figures
-from webapp.shared import published_data, study_picker, url_params
+from webapp.shared import published_data, url_params
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
@@ -36,14 +36,13 @@ _ENDED = {
 }
 
 
-def show(job_id: str, job: Job) -> None:
+def show(job_id: str) -> None:
     """Show what a tuning found: the setting for each load, how it was measured, and why others were dropped."""
     report = data.tuned(job_id)
     if report is None:
         st.info("No load has a run without speculation and one with it yet.", icon=":material/progress_activity:")
         return
     view = View("deploy", {url_params.JOB.key: (job_id,)})
-    study_picker.show_caveats(published_data.results(job_id), job, "the Run page")
     show_summary(report)
     show_figures(figures.figures(view.parameters, colour_mode()), colour_mode(), view)
     show_best(report, view)

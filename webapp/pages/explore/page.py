@@ -197,7 +197,7 @@ def show_tables(shown: Shown, selection: Selection, view: View) -> None:
 
 def show_prompts(shown: Shown, view: View) -> None:
     """Show the prompts that took longest in the newest runs of the slice, with their first words."""
-    measured = shown.runs.loc[shown.runs["origin"] == "measured", "run_id"].drop_duplicates().tail(_MOST_RUNS)
+    measured = shown.runs.loc[shown.runs["origin"] != "published", "run_id"].drop_duplicates().tail(_MOST_RUNS)
     rows = explore_data.slowest_prompts(measured.tolist())
     if rows.empty:
         st.caption("No run of this slice has single requests.")

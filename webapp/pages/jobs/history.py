@@ -24,8 +24,6 @@ _ANY = "any"
 _STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "cancelled")
 #: The filter of the page's last run: another one begins with the newest jobs.
 _FILTER = "jobs-filter"
-#: Keys of the choice of a tag, and of whether hidden studies are listed.
-_TAG, _HIDDEN = "jobs-tag", "jobs-hidden"
 #: A longer table scrolls.
 _MAX_ROWS = 8
 _HISTORY = columns(
@@ -70,11 +68,13 @@ def _choose(counts: Mapping[str, int]) -> Wanted:
             text = url_widgets.write(url_params.FIND_JOB, placeholder="any", help_text="Part of a name or of an id")
         with st.container(width=190):
             by = url_widgets.write(url_params.SUBMITTER, placeholder="anybody", help_text="Part of a user's name")
-        tags = curating.tags()
-        tag = st.selectbox("Tag", tags, index=None, key=_TAG, placeholder="any", width=160) if tags else None
-        hidden = st.toggle("Hidden ones, too", key=_HIDDEN, width="content")
-    url_widgets.report_missing(url_params.STATE)
-    return Wanted("" if state == _ANY else state, text, by, tag, hidden)
+        tag = _ANY
+        if (tags := curating.tags()) or url_params.TAG.key in st.query_params:
+            with st.container(width=160):
+                tag = url_widgets.choose(url_params.TAG, [_ANY, *tags])
+        hidden = url_widgets.toggle("Hidden ones, too", url_params.HIDDEN, width="content")
+    url_widgets.report_missing(url_params.STATE, url_params.TAG)
+    return Wanted("" if state == _ANY else state, text, by, None if tag == _ANY else tag, hidden)
 
 
 def _show_table(jobs: Sequence[Job]) -> None:

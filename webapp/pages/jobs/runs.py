@@ -68,9 +68,8 @@ def counts_sentence(job: Job, listed: int, *, compares: bool) -> str:
     if not ended:
         return "No run has ended yet. Each appears here when it ends."
     sentence = f"{count(ended, 'run')} ended"
-    waiting = ended - listed
-    if waiting:
-        sentence += f"; {waiting} of them will be listed when the ingester has published it"
+    if waiting := ended - listed:
+        sentence += f"; {waiting} still to be published"
     ratio = " The ratio so far is a running geometric mean over the repeats; see Results for the verdict."
     return f"{sentence}.{ratio if compares else ''}"
 

@@ -160,8 +160,9 @@ def runs_card(results: pd.DataFrame, planned: int | None) -> Card:
     invalid = completed & runs["is_valid"].eq(other=False)
     counts = RunCounts(int(completed.sum()), int(invalid.sum()), int((~completed).sum()))
     of = f" of {planned}" if planned is not None and planned != counts.completed else ""
-    requests = int(runs["requests_completed"].fillna(0).sum())
-    return Card("Runs measured", f"{counts.completed}{of}", f"{counts.lost}, {count(requests, 'request')} answered")
+    known = runs.loc[completed, "requests_completed"]
+    requests = "an unknown number of requests" if known.isna().any() else count(int(known.sum()), "request")
+    return Card("Runs measured", f"{counts.completed}{of}", f"{counts.lost}, {requests} answered")
 
 
 def hardware_card(results: pd.DataFrame) -> Card:

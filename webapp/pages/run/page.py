@@ -215,7 +215,8 @@ def _show_requests(run_id: str, requests: pd.DataFrame) -> None:
         column_config=_SHOWN,
         on_select="rerun",
         selection_mode="single-row",
-        key="run-requests",
+        key=f"run-requests-{run_id}",  # another run forgets what was chosen
+        alt=f"Requests of {run_id}",
         placeholder="",
     )
     for row in chosen.selection.rows:
@@ -272,7 +273,7 @@ def _folder(run: pd.Series) -> Path:
 
 
 def _show_log(run: pd.Series) -> None:
-    if run["origin"] == "imported":
+    if run["origin"] == "imported" and isinstance(run["source_sha256"], str):
         st.caption("This run was imported; its file has no engine log.")
         return
     try:

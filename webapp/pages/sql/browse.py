@@ -27,9 +27,12 @@ _RUN = Column("run_id", link_text=r"run=([^&]*)")
 
 
 def table() -> str | None:
-    """Return the table that the link names, if there is one."""
+    """Return the table that the link names; None if it names none, or an unknown one, which is reported."""
     named = st.query_params.get(TABLE)
-    return named if named in {name for name, _, _ in data.tables()} else None
+    if named is None or named in {name for name, _, _ in data.tables()}:
+        return named
+    st.warning(f"This link names the table {literal(named)}, which does not exist.", icon=":material/link_off:")
+    return None
 
 
 @callback
@@ -49,6 +52,10 @@ def show(name: str) -> None:
             sql = f'SELECT * FROM "{name}"{_where(chosen)} LIMIT {_MOST_ROWS}'  # noqa: S608 - quoted
             st.button("Edit as SQL", icon=":material/edit:", on_click=_edit, args=(sql,))
             st.button("Close", icon=":material/close:", on_click=callback(_forget))
+    lost = dict.fromkeys(each for each in st.query_params.get_all(CHOSEN) if each.partition("=")[0] not in names)
+    if lost:
+        named = literal(", ".join(lost))
+        st.warning(f"This link filters by a column that does not exist: {named}.", icon=":material/link_off:")
     _show_facets(name, names, chosen)
     answer = data.answer(sql)
     more = f"; the first {_MOST_ROWS:,}" if len(answer.frame) == _MOST_ROWS else ""
@@ -63,11 +70,9 @@ def run_links(frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def _show_facets(name: str, names: Sequence[str], chosen: dict[str, str]) -> None:
-    if _FACETS not in st.session_state:
-        st.session_state[_FACETS] = list(_facets(names))
-    facets = st.multiselect("Count the values of", names, key=_FACETS, placeholder="Choose columns")
-    _set(COUNTED, facets)
-    for column in facets:
+    st.session_state[_FACETS] = list(_facets(names))
+    st.multiselect("Count the values of", names, key=_FACETS, placeholder="Choose columns", on_change=_count)
+    for column in _facets(names):
         others = {key: value for key, value in chosen.items() if key != column}
         _show_facet(name, column, others, chosen.get(column))
 
@@ -82,13 +87,17 @@ def _show_facet(name: str, column: str, others: dict[str, str], chosen: str | No
     counted = {row["value"]: row["rows"] for row in data.answer(sql).frame.to_dict("records")}
     values = list(counted) if chosen is None or chosen in counted else [chosen, *counted]
     key = f"browse-{name}-{column}"
-    if key not in st.session_state:
-        st.session_state[key] = chosen
+    st.session_state[key] = chosen
 
     def with_count(value: str) -> str:
         return f"{literal(value)} ({counted.get(value, 0):,})"
 
     st.pills(column, values, key=key, format_func=with_count, on_change=_choose, args=(column, key))
+
+
+@callback
+def _count() -> None:
+    _set(COUNTED, st.session_state[_FACETS])
 
 
 @callback
@@ -141,5 +150,3 @@ def _edit(sql: str) -> None:
 def _forget() -> None:
     for parameter in (TABLE, COUNTED, CHOSEN):
         st.query_params.pop(parameter, None)
-    for key in [key for key in st.session_state if isinstance(key, str) and key.startswith("browse-")]:
-        del st.session_state[key]

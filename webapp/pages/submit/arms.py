@@ -61,7 +61,8 @@ def edit(problems: Sequence[ShownProblem], target: str, engine_flags: str) -> tu
     with st.container(border=True, gap="xsmall"):
         head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
         head.markdown("**Arms** :gray[– ways to serve the target]", width="content")
-        inputs.show_skip("arms", "Skip the arms", to="workloads")
+        keys = "In a row F1 shows help and F2 its other settings."
+        inputs.show_skip("arms", f"{keys} Skip the arms", to="workloads", is_stop=True)
         rows = inputs.edit_rows("arms", _COLUMNS, _row, problems)
         _show_clear(rows, engine_flags)
         with head:

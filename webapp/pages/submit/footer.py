@@ -45,7 +45,7 @@ def show(study: Study | None, problems: Sequence[ShownProblem], submit: Submit) 
     receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
     is_submitted = study is not None and receipt.get("digest") == study.digest()
     with st.bottom, st.container(key="submit-footer", gap="xsmall"):
-        inputs.show_skip("submit", "Back to the form", to="form")
+        inputs.show_skip("submit", "Back to the arms", to="arms")
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             with st.container(gap="xxsmall", width="stretch"):
                 _show_plan(study)

@@ -80,9 +80,12 @@ def anchor(table_or_field: str, index: int | None = None) -> str:
     return f"problem-{name}" if index is None else f"problem-{name}-{index}"
 
 
-def show_skip(part: str, label: str, to: str) -> None:
-    """Show a link, only while it has the focus, to the link that was shown for the part `to`."""
-    st.html(f'<a class="skip" id="skip-{part}" href="#skip-{to}">{html.escape(label)}</a>')
+def show_skip(part: str, label: str, to: str, *, is_stop: bool = False) -> None:
+    """Show a link, only while it has the focus, to the link that was shown for the part `to`. Unless it `is_stop`, only
+    another such link leads to it, not Tab.
+    """
+    index = "" if is_stop else ' tabindex="-1"'
+    st.html(f'<a class="skip" id="skip-{part}" href="#skip-{to}"{index}>{html.escape(label)}</a>')
 
 
 def show_problems(problems: Sequence[ShownProblem], beside: str) -> None:
@@ -286,7 +289,9 @@ class Fields:
         st.text_input(str(info.title), text, disabled=True, key=name, label_visibility="collapsed", width=width)
 
     def details(self, help_text: str) -> DeltaGenerator | None:
-        """Return where to draw the row's details, or None while they are closed."""
+        """Return where to draw the row's details, or None while they are closed. F2 in a field of the row opens them
+        (`server/field_help`).
+        """
         popover = st.popover(
             help_text,
             icon=":material/tune:",

@@ -28,11 +28,11 @@ def show_page() -> None:
         start.ensure()  # before the switch is drawn: a draft may set it
         with head:
             is_text = editing.show_switch()
-        inputs.show_skip("form", "Skip to Submit", to="submit")
-        start.show()
+        start_over = start.show()
         study, problems = check_text() if is_text else check_form()
         form_options.show_datasets()
         footer.show(study, problems, submit=submit)
+        start.show_start_over(start_over)
         start.save_draft()
 
 

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from jobs import queue
 from jobs.presets import load_preset
@@ -153,22 +154,31 @@ def _study(start: Start) -> Study:
     return reference_version(study) if start.reference else study
 
 
-def show() -> None:
-    """Draw the choice of the first study, and a description of the chosen preset."""
+def show() -> DeltaGenerator:
+    """Draw the choice of the first study, and a description of the chosen preset; return the place of `Start over`."""
     start: Start = st.session_state[_START]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _show_choice(start)
         _show_reference_toggle(start)
-        with st.container(width="content"):
-            start_over = st.button("Start over", icon=":material/replay:", help="Discard all changes")
-        if start_over:
-            with show_user_errors():
-                _load(start)
-            st.rerun()
+        start_over = st.container(width="content")
     undo_banner.show(_UNDO)
     _show_about(start)
     if missing := st.session_state.get(_MISSING):
         st.warning(f"This link names a study that does not exist here: {literal(missing)}.", icon=":material/link_off:")
+    return start_over
+
+
+def show_start_over(place: DeltaGenerator) -> None:
+    """Draw the button once the form has been read: it is disabled while there is no change to discard."""
+    unchanged = editing.unsaved() is None
+    place.button(
+        "Start over", icon=":material/replay:", help="Discard all changes", disabled=unchanged, on_click=_start_over
+    )
+
+
+@callback
+def _start_over() -> None:
+    _load(st.session_state[_START])
 
 
 def _show_choice(start: Start) -> None:

@@ -61,6 +61,8 @@ _LOAD_COLUMNS: Mapping[str, Width] = {
     "arrivals": "stretch",  # which is summed up here, and changed among the details
 }
 _LOAD_DETAILS = ("label", "request_rate_rps", "burstiness", "arrivals", "duration_s", "stop_on_error_share", "find")
+#: The choice that continues the series of loads.
+_NEXT_LOAD = "next"
 _SEARCH = ("slo_share", "find_from", "find_to")
 
 
@@ -227,18 +229,18 @@ def edit_loads(problems: Sequence[ShownProblem]) -> tuple[Row, ...]:
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Loads** :gray[– the access patterns]")
         rows = tuple(inputs.edit_rows("loads", _LOAD_COLUMNS, _load, problems).values())
-        with st.container(horizontal=True, gap="small"):
-            inputs.show_add_button("loads", "Add a load", _next_load(rows))
-            st.menu_button(
-                "Add a pattern",
-                PATTERN_NAMES,
-                icon=":material/ssid_chart:",
-                type="tertiary",
-                format_func=pattern_label,
-                help="Named access patterns, after published experiments",
-                on_click=_add_pattern,
-                key="add-pattern",
-            )
+        following = _next_load(rows)
+        st.menu_button(
+            "Add a load",
+            [_NEXT_LOAD, *PATTERN_NAMES],
+            icon=":material/add:",
+            type="tertiary",
+            format_func=lambda name: pattern_label(name, following),
+            help="The next of the series, or a named access pattern after published experiments",
+            on_click=_add_load,
+            args=(following,),
+            key="add-load",
+        )
         inputs.show_problems(problems, inputs.anchor("loads"))
     return rows
 
@@ -256,18 +258,20 @@ def _next_load(rows: Sequence[Row]) -> Row:
     return {**first, **last, "label": None, **more}
 
 
-def _add_pattern() -> None:
-    if pattern := st.session_state["add-pattern"]:
-        inputs.add("loads", *expand_pattern({"pattern": pattern})[0])
+def _add_load(following: Row) -> None:
+    if name := st.session_state["add-load"]:
+        inputs.add("loads", *([following] if name == _NEXT_LOAD else expand_pattern({"pattern": name})[0]))
 
 
-def pattern_label(pattern: str) -> str:
-    """Describe a pattern: `burstiness_high: 64 requests/s, burstiness 0.2, 32 at once, 256 prompts`."""
+def pattern_label(pattern: str, following: Row) -> str:
+    """Describe a pattern: `burstiness_high: 64 requests/s, burstiness 0.2, 32 at once, 256 prompts`. `following`: the
+    next load of the series.
+    """
     if pattern == SWEEP:
         return f"{pattern}: {', '.join(map(str, SWEEP_CONCURRENCIES))} at once"
-    load = PATTERNS[pattern]
-    rate = f"{load['request_rate_rps']:g} requests/s, " if "request_rate_rps" in load else ""
-    burstiness = f"burstiness {load['burstiness']:g}, " if "burstiness" in load else ""
+    load = following if pattern == _NEXT_LOAD else PATTERNS[pattern]
+    rate = f"{of:g} requests/s, " if (of := load.get("request_rate_rps")) else ""
+    burstiness = f"burstiness {of:g}, " if rate and (of := load.get("burstiness")) is not None else ""
     return f"{pattern}: {rate}{burstiness}{load['max_concurrency']} at once, {load['num_prompts']} prompts"
 
 

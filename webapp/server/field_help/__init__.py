@@ -1,7 +1,7 @@
-"""Names each help button after its field, by a script of our own, and takes it, and the crosses of rows, out of the
-order of Tab.
+"""Names each help button after its field, by a script of our own, and takes buttons for which a field has a key out of
+the order of Tab: each is one more press of it.
 
-Streamlit calls the button beside a text only "Help", and each is one more press of Tab. F1 in a field shows its help.
+Streamlit calls the button beside a text only "Help". F1 in a field shows its help, F2 opens the details of its row.
 """
 
 from __future__ import annotations

@@ -89,7 +89,10 @@ def test_a_study_without_speculation_is_told_what_to_measure(tmp_path: Path) -> 
     assert answer.stdout.splitlines() == [
         "No answer yet: only the baseline (plain) has valid runs.",
         "",
-        "No arm of small speculates: measure one with 3 drafted tokens next (rule of thumb).",
+        (
+            "No speculating arm has a valid run beside the baseline: "
+            "measure one with 3 drafted tokens next (rule of thumb)."
+        ),
     ], answer.stderr
     assert advice_of(home) == []
 

@@ -55,10 +55,10 @@ def test_what_an_arms_closed_details_hold_is_summed_up(row: dict[str, str], summ
 
 
 def test_a_pattern_is_listed_with_its_parameters() -> None:
-    assert study_fields.pattern_label("burstiness_low").startswith(
+    assert study_fields.pattern_label("burstiness_low", {}).startswith(
         "burstiness_low: 2 requests/s, burstiness 4, 32 at once"
     )
-    assert study_fields.pattern_label("concurrency_sweep") == "concurrency_sweep: 1, 5, 25, 50, 100, 200 at once"
+    assert study_fields.pattern_label("concurrency_sweep", {}) == "concurrency_sweep: 1, 5, 25, 50, 100, 200 at once"
 
 
 def test_a_start_is_a_link() -> None:
@@ -234,9 +234,9 @@ def test_rows_are_added_copied_and_removed_and_one_is_the_baseline(open_page: Op
     set_value(app, "number_input", f"arms-{added}-speculation.num_speculative_tokens", 4)
     assert field(app, "text_input", f"arms-{added}-name").value == "mine"
     assert "to fix" not in words(app)
-    click(app, "Add a load")
-    ran(app.menu_button(key="add-pattern").click("burstiness_low").run())
-    ran(app.menu_button(key="add-pattern").click("concurrency_sweep").run())
+    assert app.menu_button(key="add-load").options[0] == "next: 16 at once, 16 prompts"
+    for load in ("next", "burstiness_low", "concurrency_sweep"):
+        ran(app.menu_button(key="add-load").click(load).run())
     ran(field(unfold(app, "loads-0"), "button", "loads-0-drop").click().run())
     shown = shown_study(app)
     assert [arm.baseline for arm in shown.arms] == [False, False, True, False]
@@ -293,8 +293,10 @@ def test_what_was_typed_survives_a_reload_without_its_secrets(open_page: OpenPag
     assert field(again, "text_input", "name").value == "half typed"
     assert column_values(again, "text_input", "arms[]name")[-1] == "EAGLE-3 k=5"
     assert shown_study(again).arms[1].environment == {"OMP_NUM_THREADS": "1"}
+    assert [button.disabled for button in again.button if button.label == "Start over"] == [False]
     click(again, "Start over")
     assert EDITS not in again.query_params
+    assert [button.disabled for button in again.button if button.label == "Start over"] == [True]
     assert shown_study(again) == demo
     assert shown_study(open_page("submit", **{EDITS: "nobodys"})) == demo
 
