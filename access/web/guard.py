@@ -37,6 +37,8 @@ HEALTH = ("/healthz", "/readyz")
 LOGIN, LOGOUT = "/login", "/logout"
 #: Links that show one thing without a login.
 SHARED = "/shared"
+#: The same for printing, for signed-in visitors.
+PRINT = "/print"
 #: The client for notebooks, one file of Python.
 CLIENT = "/drafthouse.py"
 #: Streamlit's own metrics, refused because they reveal files and functions.
@@ -102,6 +104,8 @@ class Guard:
             return None
         if scope["method"] == "POST" and path == LOGIN:
             return self._passwords
+        if path.startswith(f"{PRINT}/"):
+            return self._pages
         if path.startswith(limits.COUNTED) or (refusal is not None and ACTOR not in scope):
             return self._pace
         return self._ranges if path.startswith(_WAREHOUSE) else None

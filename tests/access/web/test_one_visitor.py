@@ -17,7 +17,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from access import tokens
 from access.web.gate import LONGEST_SECRET
-from access.web.limits import BURST, LONGEST_WAIT_S, RATE_PER_S
+from access.web.limits import BURST, LONGEST_WAIT_S, PAGES_BURST, RATE_PER_S
 from lab.roles import Role
 from tests.access.web.labs import Lab, lab_served
 from tests.actors import ADMIN
@@ -102,6 +102,24 @@ def test_requests_without_a_session_have_a_pace_and_health_has_none(lab: Lab) ->
     answered, healthy = asyncio.run(statuses())
     assert (set(answered), healthy) == ({401, 429}, 200)
     assert answered.count(401) >= BURST
+
+
+def test_pages_for_printing_have_the_pace_of_pages(lab: Lab) -> None:
+    headers = {"Cookie": lab.signed_in("petra")}
+
+    async def statuses() -> list[int]:
+        connector = aiohttp.TCPConnector(limit=0, force_close=True)
+        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+
+            async def ask() -> int:
+                async with session.get(f"{lab.url}/print/nothing/x") as answer:
+                    return answer.status
+
+            return await asyncio.gather(*(ask() for _ in range(150)))
+
+    answered = asyncio.run(statuses())
+    assert set(answered) == {404, 429}
+    assert answered.count(404) >= PAGES_BURST
 
 
 @asynccontextmanager
