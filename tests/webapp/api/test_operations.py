@@ -120,6 +120,10 @@ def test_results_of_other_tools_are_imported_from_a_form(client: TestClient, set
     assert client.post("imports", files=sent, headers=VIEWER).status_code == 403
     assert client.post("imports", files=[("file", ("x.json", b"{}"))]).status_code == 400
     assert client.post("imports", files=sent, data={"label": "no label"}).status_code == 400
+    many = [f"key {number}=value" for number in range(101)]
+    for labels in (f"study={'x' * 201}", f"{'x' * 201}=a study", "study=a\0b", many):
+        refused = client.post("imports", files=sent, data={"label": labels}, headers=SUBMITTER)
+        assert (refused.status_code, "label" in refused.json()["detail"]) == (400, True)
     assert client.post("imports").status_code == 400
     done = client.post("imports", files=sent, data={"label": "study=from a form"}, headers=SUBMITTER)
     assert done.status_code == 201
