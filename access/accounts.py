@@ -121,10 +121,13 @@ def is_present(absent_after: timedelta | None) -> sa.ColumnElement[bool]:
 def welcome(engine: sa.Engine, name: str, claimed: Role | None, new: Role | None) -> None:
     """Let in a user whom another service vouches for, with the role that it claims, if it claims one.
 
-    Anybody who is not a user yet becomes one with that role, else with `new`. Raises AccessError if neither is set.
+    Anybody who is not a user yet becomes one with that role, else with `new`. Raises AccessError if neither is set, and
+    for a disabled user.
     """
     with engine.begin() as connection:
         row = _find(connection, name)
+        if row is not None and row.disabled_at is not None:
+            raise AccessError(f"{name} may no longer sign in to this lab: ask an administrator")
         role = claimed or (new if row is None else Role(row.role))
         if role is None or not _NAME.fullmatch(name):
             raise AccessError(f"this lab has no user {name}: an administrator can run `drafthouse user add {name}`")

@@ -39,8 +39,8 @@ _WRONG = "the name or the password is wrong"
 def sign_in(engine: sa.Engine, name: str, password: str, address: str) -> str:
     """Return the secret of a new session. Raises AccessError, with the same sentence whatever is wrong."""
     name = name[:MOST_CHARACTERS]
-    _refuse_wrong_password(engine, name, password, address)
-    return begin(engine, name, address)
+    stored = _right_password(engine, name, password, address)
+    return begin(engine, name, address, password_hash=stored)
 
 
 def change_password(engine: sa.Engine, name: str, old: str, new: str, address: str) -> None:
@@ -48,16 +48,17 @@ def change_password(engine: sa.Engine, name: str, old: str, new: str, address: s
 
     Raises AccessError for a wrong or unusable password; wrong ones are counted as at signing in.
     """
-    _refuse_wrong_password(engine, name, old, address)
+    stored = _right_password(engine, name, old, address)
     hashed = passwords.hash_password(new)
     with engine.begin() as connection:
-        user = connection.execute(sa.select(users).where(users.c.name == name)).one()
+        user = _user(connection, name, stored)
         connection.execute(users.update().where(users.c.name == name).values(password_hash=hashed))
         connection.execute(sessions.delete().where(sessions.c.name == name))
         audit.record(connection, Actor(name, Role(user.role)), "password.set", name)
 
 
-def _refuse_wrong_password(engine: sa.Engine, name: str, password: str, address: str) -> None:
+def _right_password(engine: sa.Engine, name: str, password: str, address: str) -> str:
+    """Return the stored hash of the user's password if it is this one. Raises AccessError."""
     network, now = network_of(address), datetime.now(UTC)
     pair = f"pair:{name}@{network}"
     limits = {pair: MOST_PAIR}
@@ -66,14 +67,16 @@ def _refuse_wrong_password(engine: sa.Engine, name: str, password: str, address:
     _count_try(engine, limits, now)
     with reading(engine).connect() as connection:
         user = connection.execute(sa.select(users).where(users.c.name == name)).one_or_none()
-    is_right = passwords.is_password(None if user is None else user.password_hash, password)
-    if user is None or not is_right or user.disabled_at is not None:
+    stored: str | None = None if user is None else user.password_hash
+    is_right = passwords.is_password(stored, password)
+    if user is None or stored is None or not is_right or user.disabled_at is not None:
         with engine.begin() as connection:
             audit.record(connection, NOBODY, "session.refused", name, address=address)
         raise AccessError(_WRONG)
     with engine.begin() as connection:
         this_try = sa.and_(login_failures.c.key.in_(limits), login_failures.c.at == now)
         connection.execute(login_failures.delete().where(sa.or_(login_failures.c.key == pair, this_try)))
+    return stored
 
 
 def is_known(engine: sa.Engine, name: str, address: str) -> bool:
@@ -84,14 +87,25 @@ def is_known(engine: sa.Engine, name: str, address: str) -> bool:
         return connection.scalar(sa.select(login_addresses.c.name).where(*this, recent)) is not None
 
 
-def begin(engine: sa.Engine, name: str, address: str) -> str:
-    """Return the secret of a new session of a user who has shown who they are. Raises AccessError if disabled."""
+def _user(connection: sa.Connection, name: str, password_hash: str | None) -> sa.Row[tuple[object, ...]]:
+    """Return the user, whom nobody changes until the transaction ends. Raises AccessError for a disabled one, and if
+    the password was changed after it was compared with this hash: the change ends all sessions, and none may follow.
+    """
+    user = connection.execute(sa.select(users).where(users.c.name == name).with_for_update()).one()
+    if user.disabled_at is not None or password_hash not in (None, user.password_hash):
+        raise AccessError(_WRONG)
+    return user
+
+
+def begin(engine: sa.Engine, name: str, address: str, *, password_hash: str | None = None) -> str:
+    """Return the secret of a new session of a user who has shown who they are, by the password of this hash if by one.
+
+    Raises AccessError if the user is disabled or the password is no longer theirs.
+    """
     secret, now = passwords.new_secret(), datetime.now(UTC)
     row = {"token_hash": passwords.digest(secret), "name": name, "created_at": now, "last_seen": now}
     with engine.begin() as connection:
-        user = connection.execute(sa.select(users).where(users.c.name == name)).one()
-        if user.disabled_at is not None:
-            raise AccessError(_WRONG)
+        user = _user(connection, name, password_hash)
         connection.execute(sessions.delete().where(sessions.c.ends_at < now))
         actor = Actor(name, Role(user.role))
         _end_oldest(connection, actor)

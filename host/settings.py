@@ -113,7 +113,8 @@ class Settings(BaseSettings):
     )
     web_oidc_name_claim: str = Field(default="email", description="claim that names a user")
     web_oidc_role_claim: str = Field(
-        default="", description="claim with a user's role; default: `drafthouse user` sets it"
+        default="",
+        description="claim with a user's role, that of new users if it names none; default: `drafthouse user` sets it",
     )
     web_oidc_new_users: Literal["refused", "viewer", "submitter"] = Field(
         default="refused", description="role of the provider's users who are new here"

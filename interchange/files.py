@@ -26,7 +26,7 @@ MOST_FILES = 10_000
 #: From this size on, the content of a file on disk is never in memory as a whole.
 LARGE_BYTES = MIB
 _PIECE_BYTES = MIB
-_LONGEST_NAME = 200
+LONGEST_NAME = 200
 
 
 @dataclass
@@ -122,7 +122,7 @@ def read_paths(paths: Sequence[Path]) -> tuple[ForeignFile, ...]:
 def printable(name: str) -> str:
     """Return a foreign name as one short printable line."""
     shown = "".join(character if character.isprintable() else "?" for character in name)
-    return shown if len(shown) <= _LONGEST_NAME else f"...{shown[-_LONGEST_NAME:]}"
+    return shown if len(shown) <= LONGEST_NAME else f"...{shown[-LONGEST_NAME:]}"
 
 
 def too_large(name: str, size: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from interchange.files import ForeignFile, printable
+from interchange.files import LONGEST_NAME, ForeignFile, printable
 from interchange.formats import FORMATS
 from interchange.json_reader import Document, NotAResultError, documents
 from interchange.kinds import begins_like_json, kind_of, readable_text
@@ -23,6 +23,8 @@ _SUPPORTED = "Supported are " + "; ".join(f"{format_.title} ({format_.seen_versi
 _MOST_KEYS = 6
 #: The most names in a sentence on skipped files.
 _MOST_NAMES = 20
+#: The most labels of the user's own.
+_MOST_LABELS = 100
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ def read_runs(
     """
     if tool != AUTO and tool not in FORMATS:
         raise ForeignFileError(f"no such format: {printable(tool)}. Choose {AUTO} or one of {', '.join(FORMATS)}")
+    labels = labels or {}
+    _refuse_long(labels)
     reading = _Reading(tool)
     read_bytes, all_bytes = 0, sum(file.size_bytes for file in files)
     for file in files:
@@ -64,8 +68,19 @@ def read_runs(
     skipped = tuple(_counted(kind, names) for kind, names in reading.skipped.items())
     if not runs:
         raise ForeignFileError(_nothing(files, skipped, reading.refused))
-    labelled = (replace(run, labels={**run.labels, **(labels or {})}) for run in runs.values())
+    labelled = (replace(run, labels={**run.labels, **labels}) for run in runs.values())
     return ReadRuns(tuple(labelled), skipped, tuple(reading.results), tuple(reading.refused))
+
+
+def _refuse_long(labels: Mapping[str, str]) -> None:
+    """Raise ForeignFileError for labels that would fill the disk: every run of an import stores them all."""
+    if len(labels) > _MOST_LABELS:
+        raise ForeignFileError(f"an import takes at most {_MOST_LABELS} labels, and these are {len(labels):,}")
+    for key, value in labels.items():
+        if printable(key) != key or printable(value) != value:
+            raise ForeignFileError(
+                f"label {printable(key)}: its key and its value are at most {LONGEST_NAME} printable characters each"
+            )
 
 
 class _Reading:

@@ -37,6 +37,8 @@ HEALTH = ("/healthz", "/readyz")
 LOGIN, LOGOUT = "/login", "/logout"
 #: Links that show one thing without a login.
 SHARED = "/shared"
+#: The same for printing, for signed-in visitors.
+PRINT = "/print"
 #: The client for notebooks, one file of Python.
 CLIENT = "/drafthouse.py"
 #: Streamlit's own metrics, refused because they reveal files and functions.
@@ -50,8 +52,10 @@ _LOOK_UPS_AT_ONCE = 8
 #: The most bytes of all headers and the address; browsers and proxies send far less.
 _MOST_HEADER_BYTES = 64 * 1024
 _WAREHOUSE = "/warehouse/"
-#: Far more than the fields of any page.
-_MOST_WIDGETS = 5_000
+#: Far more than the fields of any page, or the files that somebody chooses at once.
+_MOST_FIELDS = 5_000
+#: What a page's browser may ask for. Streamlit would also clear the caches of everybody's pages, for whoever asks it.
+_ASKED = (None, "rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request")
 #: The header in which Streamlit's browser side sends a word, a token, and the session to resume.
 _PROTOCOLS = b"sec-websocket-protocol"
 
@@ -102,6 +106,8 @@ class Guard:
             return None
         if scope["method"] == "POST" and path == LOGIN:
             return self._passwords
+        if path.startswith(f"{PRINT}/"):
+            return self._pages
         if path.startswith(limits.COUNTED) or (refusal is not None and ACTOR not in scope):
             return self._pace
         return self._ranges if path.startswith(_WAREHOUSE) else None
@@ -234,7 +240,7 @@ class Guard:
         return sending
 
     def _while_signed_in(self, scope: Scope, receive: Receive, send: Send) -> Receive:
-        """Passes a page's messages on, within the pace, until the first message after the session's
+        """Passes on what a page's browser may ask for, within the pace, until the first message after the session's
         end.
         """
         if self._gate.is_open:
@@ -243,14 +249,15 @@ class Guard:
 
         async def receiving() -> Message:
             nonlocal looked_s
-            message = await receive()
-            if message["type"] == "websocket.receive":
+            message, is_asked = await receive(), False
+            while message["type"] == "websocket.receive" and not is_asked:
                 sent = _back_message(message.get("bytes") or b"")
-                asked = sent.rerun_script
-                if len(asked.widget_states.widgets) > _MOST_WIDGETS or len(asked.query_string) > _MOST_HEADER_BYTES:
+                if _is_too_large(sent):
                     await send({"type": "websocket.close", "code": 1009, "reason": "too many fields"})
                     return {"type": "websocket.disconnect", "code": 1009}
                 await self._wait_for_turn(scope, sent)
+                if not (is_asked := sent.WhichOneof("type") in _ASKED):
+                    message = await receive()
             if message["type"] != "websocket.receive" or time.monotonic() - looked_s < _POLL_INTERVAL_S:
                 return message
             looked_s = time.monotonic()
@@ -299,6 +306,13 @@ def _back_message(message: bytes) -> BackMsg:
     with contextlib.suppress(DecodeError):
         sent.ParseFromString(message)
     return sent
+
+
+def _is_too_large(sent: BackMsg) -> bool:
+    """Return whether a message has more parts than a browser sends: each is answered or stored on the event loop."""
+    asked = sent.rerun_script
+    parts = (asked.widget_states.widgets, asked.cached_message_hashes, sent.file_urls_request.file_names)
+    return len(asked.query_string) > _MOST_HEADER_BYTES or max(map(len, parts)) > _MOST_FIELDS
 
 
 def _renews_itself(sent: BackMsg) -> bool:

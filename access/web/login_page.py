@@ -80,8 +80,8 @@ def sign_out() -> str:
     return page("Sign out", _form("", "Sign out", action="/logout"), sentence="Do you want to sign out of this lab?")
 
 
-def refused(problem: str) -> str:
-    return page("This link does not work", '<p><a href="/login">Sign in</a></p>', problem=problem)
+def refused(problem: str, title: str = "This link does not work") -> str:
+    return page(title, '<p><a href="/login">Sign in</a></p>', problem=problem)
 
 
 def _form(fields: str, button: str, action: str = "") -> str:

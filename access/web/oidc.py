@@ -23,7 +23,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from access.web.hosts import is_loopback
 from host.settings import Settings
@@ -60,14 +60,25 @@ class Attempt(BaseModel):
             raise AccessError(f"{_FAILED}: it took too long, or was started in another browser. Try again") from None
 
 
+class Description(BaseModel):
+    """A provider's own description of itself, as far as it is used."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    userinfo_endpoint: str | None = None
+    token_endpoint_auth_methods_supported: list[str] = ["client_secret_basic"]
+
+
 class Provider:
-    """An OpenID provider, by its own description of itself. Safe to use from any thread."""
+    """An OpenID provider. Safe to use from any thread."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self._read_s = float("-inf")
-        self._description: dict[str, Any] = {}
+        self._description: Description | None = None
         self._keys: dict[str, Any] = {}
 
     def address(self, attempt: Attempt) -> str:
@@ -83,7 +94,7 @@ class Provider:
             "code_challenge": base64.urlsafe_b64encode(challenge).rstrip(b"=").decode(),
             "code_challenge_method": "S256",
         }
-        return f"{self._described()['authorization_endpoint']}?{urlencode(query)}"
+        return f"{self._described().authorization_endpoint}?{urlencode(query)}"
 
     def claims(self, attempt: Attempt, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the provider's claims of the visitor who came back with this query. Raises AccessError."""
@@ -99,7 +110,8 @@ class Provider:
         }
         answer = self._exchanged(form)
         claims = self._verified(str(answer.get("id_token", "")), attempt.nonce)
-        if self._settings.web_oidc_name_claim in claims:
+        needed = {self._settings.web_oidc_name_claim, self._settings.web_oidc_role_claim} - {""}
+        if needed <= claims.keys():
             return claims
         return self._more_claims(claims, str(answer.get("access_token", "")))
 
@@ -107,11 +119,10 @@ class Provider:
         """Exchange a code for tokens; the client's secret goes into a header, or the form if the provider demands."""
         described, client = self._described(), self._settings.web_oidc_client_id
         secret = client_secret(self._settings)
-        ways = described.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
-        if "client_secret_basic" not in ways:
-            return _ask(described["token_endpoint"], form | {"client_id": client, "client_secret": secret})
+        if "client_secret_basic" not in described.token_endpoint_auth_methods_supported:
+            return _ask(described.token_endpoint, form | {"client_id": client, "client_secret": secret})
         pair = f"{quote(client, safe='')}:{quote(secret, safe='')}"
-        return _ask(described["token_endpoint"], form, f"Basic {base64.b64encode(pair.encode()).decode()}")
+        return _ask(described.token_endpoint, form, f"Basic {base64.b64encode(pair.encode()).decode()}")
 
     @property
     def _back(self) -> str:
@@ -119,7 +130,7 @@ class Provider:
 
     def _more_claims(self, claims: dict[str, Any], access_token: str) -> dict[str, Any]:
         """Add the claims that the provider gives only at its userinfo endpoint."""
-        endpoint = self._described().get("userinfo_endpoint")
+        endpoint = self._described().userinfo_endpoint
         if endpoint is None:
             return claims
         more = _ask(endpoint, authorization=f"Bearer {access_token}")
@@ -141,7 +152,7 @@ class Provider:
             claims: dict[str, Any] = jwt.decode(token, KeySet.import_key_set(keys), _ALGORITHMS).claims
             wanted.validate(claims)
             self._refuse_another_party(claims)
-        except (JoseError, ValueError) as error:
+        except (JoseError, ValueError, LookupError, TypeError) as error:
             with self._lock:
                 self._read_s = float("-inf")  # the provider may have changed its keys
             raise AccessError(f"{_FAILED}: its answer is not valid ({type(error).__name__}). Try again") from None
@@ -154,16 +165,24 @@ class Provider:
         if (party is not None or is_of_many) and party != self._settings.web_oidc_client_id:
             raise AccessError(f"{_FAILED}: its answer is meant for another client. Try again")
 
-    def _described(self) -> dict[str, Any]:
+    def _described(self) -> Description:
         with self._lock:
-            if time.monotonic() - self._read_s > _KNOWN_FOR_S:
+            if self._description is None or time.monotonic() - self._read_s > _KNOWN_FOR_S:
                 issuer = self._settings.web_oidc_issuer
-                description = _ask(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-                if description.get("issuer") != issuer:
-                    raise AccessError(f"{_FAILED}: the provider calls itself {description.get('issuer')}")
-                self._keys = _ask(description["jwks_uri"])
+                description = _description(_ask(f"{issuer.rstrip('/')}/.well-known/openid-configuration"))
+                if description.issuer != issuer:
+                    raise AccessError(f"{_FAILED}: the provider calls itself {description.issuer}")
+                self._keys = _ask(description.jwks_uri)
                 self._description, self._read_s = description, time.monotonic()
             return self._description
+
+
+def _description(answer: dict[str, Any]) -> Description:
+    try:
+        return Description.model_validate(answer)
+    except ValidationError as error:
+        field = error.errors()[0]["loc"][0]
+        raise AccessError(f"{_FAILED}: the provider's description of itself has no usable {field}") from None
 
 
 class _SameOrigin(urllib.request.HTTPRedirectHandler):
@@ -190,12 +209,26 @@ def name_in(settings: Settings, claims: Mapping[str, Any]) -> str:
 
 
 def role_in(settings: Settings, claims: Mapping[str, Any]) -> Role | None:
-    """Return the highest role that the claim names; None if this lab manages roles itself."""
-    if not settings.web_oidc_role_claim:
+    """Return the highest role that the claim names, else that of new users; None if this lab manages roles itself.
+
+    Raises AccessError if the claim names none and new users are refused: nobody keeps a role that the provider took.
+    """
+    if not (claim := settings.web_oidc_role_claim):
         return None
-    given = claims.get(settings.web_oidc_role_claim)
+    given = claims.get(claim)
     named = [given] if isinstance(given, str) else given if isinstance(given, list) else []
-    return max((role for role in Role if role.value in named), key=lambda role: role.rank, default=None)
+    role = max(
+        (role for role in Role if role.value in named), key=lambda role: role.rank, default=role_of_new(settings)
+    )
+    if role is None:
+        raise AccessError(f"the provider gives you no role in this lab: its claim {claim} names none")
+    return role
+
+
+def role_of_new(settings: Settings) -> Role | None:
+    """Return the role of the provider's users who are new here; None if they are refused."""
+    new = settings.web_oidc_new_users
+    return None if new == "refused" else Role(new)
 
 
 def refuse_incomplete(settings: Settings) -> None:
@@ -240,8 +273,8 @@ def _ask(url: str, form: Mapping[str, str] | None = None, authorization: str = "
     """Return the provider's JSON object. Raises AccessError for any other response."""
     headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
     body = None if form is None else urlencode(form).encode()
-    request = urllib.request.Request(url, body, headers)  # noqa: S310 - the administrator's own setting
     try:
+        request = urllib.request.Request(url, body, headers)  # noqa: S310 - the administrator's own setting
         with urllib.request.build_opener(_SameOrigin).open(request, timeout=_TIMEOUT_S) as answer:
             value = json.loads(_read(answer))
     except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:

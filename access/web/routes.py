@@ -27,7 +27,6 @@ from access.web.headers import login_headers
 from access.web.limits import Hashing, TooManyWaitError
 from access.web.start_token import GONE, NoTokenError
 from lab.errors import UserError
-from lab.roles import Role
 from warehouse.app_db.engine import DATABASE_ERRORS, reading
 from warehouse.queries.connect import open_warehouse
 
@@ -42,7 +41,7 @@ _AT_PROVIDER = CapacityLimiter(4)
 _POLL_INTERVAL_S = 1.0
 #: The delay before a refusal for too many waiting visitors, so that instant retries cost other visitors nothing.
 _REFUSED_AFTER_S = 1.0
-_CLOSED = "Nobody can sign in now"
+_CLOSED, _NOT_IN = "Nobody can sign in now", "You are not signed in"
 _AWAY = "the lab's database does not answer: try again in a moment"
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -209,7 +208,7 @@ async def _to_provider(provider: oidc.Provider, request: Request) -> Response:
     try:
         address = await to_thread.run_sync(provider.address, attempt, limiter=_AT_PROVIDER)
     except UserError as error:
-        return _html(login_page.refused(str(error)), 502)
+        return _html(login_page.refused(str(error), _NOT_IN), 502)
     response = RedirectResponse(address, 303)
     set_cookie(response, _gate(request), attempt.packed(), f"{_gate(request).cookie}-oidc", lasts_s=_ATTEMPT_LASTS_S)
     return response
@@ -223,14 +222,13 @@ async def _from_provider(provider: oidc.Provider, request: Request) -> Response:
         attempt = oidc.Attempt.unpacked(request.cookies.get(cookie, ""))
         claims = provider.claims(attempt, request.query_params)
         name, role = oidc.name_in(gate.settings, claims), oidc.role_in(gate.settings, claims)
-        new = gate.settings.web_oidc_new_users
-        accounts.welcome(gate.engine, name, role, None if new == "refused" else Role(new))
+        accounts.welcome(gate.engine, name, role, oidc.role_of_new(gate.settings))
         return sessions.begin(gate.engine, name, _address(request)), attempt.then
 
     try:
         secret, then = await to_thread.run_sync(come_in, limiter=_AT_PROVIDER)
     except UserError as error:
-        response: Response = _html(login_page.refused(str(error)), 403)
+        response: Response = _html(login_page.refused(str(error), _NOT_IN), 403)
     else:
         response = RedirectResponse(local_path(then), 303)
         set_cookie(response, gate, secret)

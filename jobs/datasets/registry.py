@@ -31,7 +31,7 @@ from jobs.engines.models import expanded
 from lab.errors import INSTALL_COMMAND, HostError, UserError
 from lab.study.model_base import Frozen
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _FILE_SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt", ".gz")
 
 
@@ -83,7 +83,7 @@ def remove(folder: Path, name: str) -> None:
 
 def registered(folder: Path, name: str) -> Registered | None:
     """Return the entry of the name; None if there is none."""
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         return None
     path = _manifest(folder, name)
     try:
@@ -120,7 +120,7 @@ def _format_for(name: str) -> Dataset:
     """Return the dataset whose columns a file of this name must have. Raises UserError for a name that cannot be
     registered.
     """
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise UserError(f"{name!r} is not a valid name for a dataset: use letters, digits, _ and -")
     dataset = DATASETS.get(name)
     if name == CUSTOM.name or (dataset is not None and not dataset.is_registered):

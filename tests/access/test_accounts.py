@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,7 +13,7 @@ from access import accounts, passwords, sessions
 from lab.errors import AccessError
 from lab.roles import Actor, Role
 from tests.actors import ADMIN, SUBMITTER
-from tests.workers.homes import Home
+from tests.workers.homes import Home, until
 from warehouse.app_db import audit
 from warehouse.app_db.schema import login_addresses, login_failures, login_links, users
 from warehouse.app_db.schema import sessions as sessions_table
@@ -61,6 +63,30 @@ def test_a_session_ends_by_signing_out_a_new_password_and_disabling(database: sa
     accounts.enable(database, "bob", actor=ADMIN)
     assert sessions.actor_of(database, third) is None
     assert sessions.sign_in(database, "bob", PASSWORD + "!", HERE)
+
+
+def test_no_session_begins_with_a_password_that_was_changed_meanwhile(database: sa.Engine) -> None:
+    """The change comes while the old password is compared, which waits for the places of others' hashes."""
+    changes = (
+        lambda: sessions.sign_in(database, "bob", PASSWORD, HERE),
+        lambda: sessions.change_password(database, "bob", PASSWORD, "of a thief, too", HERE),
+    )
+    with ThreadPoolExecutor() as threads:
+        for number, change in enumerate(changes):
+            changed = passwords.hash_password(f"{PASSWORD} {number}")
+            with ExitStack() as others:
+                for _ in range(passwords.MOST_AT_ONCE):
+                    others.enter_context(passwords._HASHING)
+                meanwhile = threads.submit(change)
+                until(lambda: passwords._HASHING._cond._waiters, "the comparison to wait")  # type: ignore[attr-defined]
+                with database.begin() as connection:
+                    connection.execute(sa.update(users).values(password_hash=changed))
+            with pytest.raises(AccessError, match="the name or the password is wrong"):
+                meanwhile.result()
+            with database.begin() as connection:
+                assert connection.execute(sa.select(sessions_table)).all() == []
+                assert connection.scalar(sa.select(users.c.password_hash)) == changed
+                connection.execute(sa.update(users).values(password_hash=passwords.hash_password(PASSWORD)))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 
 from interchange.files import LARGEST_IMPORT_BYTES
 from jobs.datasets.listing import DatasetState, add_dataset, list_datasets, remove_dataset
+from jobs.datasets.registry import NAME
 from lab.errors import UnknownNameError, UserError
 from lab.roles import Change
 from warehouse.app_db import price_book
@@ -31,7 +32,7 @@ router = APIRouter(route_class=Operation, tags=["books"])
 Amount = Annotated[float | None, Field(gt=0, le=1e12)]
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
 _FILE_NAME = re.compile(r"\w[\w. -]{0,99}")
-DatasetName = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+DatasetName = Annotated[str, InPath(pattern=f"^{NAME.pattern}$")]
 
 
 class SentPrice(BaseModel):

@@ -45,11 +45,15 @@ class Figure(BaseModel):
     as_of: AwareDatetime | None = Field(default=None, description="The point in time of its data; null: now.")
 
 
-class PinDocument(Figure):
+class PinDocument(BaseModel):
     """A figure on a dashboard."""
 
     pin_id: str
-    parameters: Mapping[str, Sequence[str]] = {}  # type: ignore[assignment]
+    page: str
+    parameters: Mapping[str, Sequence[str]]
+    figure: str
+    caption: str
+    as_of: datetime | None
     pinned_at: datetime
 
 

@@ -123,14 +123,17 @@ async def _read(request: Request) -> None:
 
 
 async def _held(call: Call, response: Response) -> Response:
-    """Count the response against its visitor until it is sent. Raises BusyError beyond the visitor's limit."""
+    """Count the response against its visitor until it is sent. Raises BusyError beyond the visitor's limit.
+
+    Its background task, which removes a file, is run however the response ends.
+    """
     count = _size(response)
-    if count < _SMALL_BYTES:
+    if count < _SMALL_BYTES and response.background is None:
         return response
     try:
         call.gate.account.hold(call.actor.name, count)
     except BusyError:
-        if response.background is not None:  # it removes the file
+        if response.background is not None:
             await response.background()
         raise
     return _Held(response, call.gate.account, call.actor.name, count)
@@ -145,7 +148,8 @@ def _size(response: Response) -> int:
 
 class _Held(Response):
     def __init__(self, response: Response, account: HeldBytes, visitor: str, count: int) -> None:
-        super().__init__()
+        super().__init__(background=response.background)
+        response.background = None  # Starlette's own skips it after a range that is not valid
         self._response, self._account = response, account
         self._visitor, self._count = visitor, count
 
@@ -154,6 +158,8 @@ class _Held(Response):
             await self._response(scope, receive, send)
         finally:
             self._account.let_go(self._visitor, self._count)
+            if self.background is not None:
+                await self.background()
 
 
 @dataclass

@@ -20,13 +20,11 @@ _TITLES = {
     401: "Sign in first",
     403: "Not allowed",
     404: "Not found",
-    409: "Not possible now",
     411: "The length of the body is missing",
     413: "The body is too long",
     408: "The body did not arrive",
     422: "The request is not valid",
     429: "Too much at once",
-    500: "An error inside the lab",
     503: "The database does not answer",
 }
 

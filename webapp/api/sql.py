@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Body, Query, Request
-from pydantic import BaseModel, Field
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.responses import Response
 
 from lab.errors import UnknownNameError
@@ -83,7 +84,11 @@ async def run_query(
     """Run a saved query by its name, with its parameters as those of the address: `?arm=EAGLE-3`."""
     sql = await to_thread.run_sync(_named, call, name)
     given = {key: value for key, value in request.query_params.items() if key not in _OWN}
-    return await ask(call, Statement(sql=sql, parameters=given, format=form, max_rows=max_rows))
+    try:
+        statement = Statement(sql=sql, parameters=given, format=form, max_rows=max_rows)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors()) from None
+    return await ask(call, statement)
 
 
 def _named(call: Call, name: str) -> str:

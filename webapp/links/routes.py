@@ -18,13 +18,13 @@ from access import shared_links
 from access.shared_links import Kind, SharedLink
 from access.web import login_page
 from access.web.gate import Gate
-from access.web.guard import SHARED
+from access.web.guard import PRINT, SHARED
 from access.web.headers import Headers, login_headers, shared_headers
 from lab.errors import UserError
 from warehouse.app_db.engine import DATABASE_ERRORS
 from webapp.links import rendered
 from webapp.links.rendered import Page
-from webapp.shared.dialogs import PRINT, shared_address
+from webapp.shared.dialogs import shared_address
 
 _GONE = "it has ended, or what it showed is gone: ask whoever gave it to you for another"
 #: Drawing and waiting for it take no threads of signed-in visitors.

@@ -12,7 +12,7 @@ from access import shared_links
 from access.shared_links import Kind
 from access.web import visitor
 from access.web.gate import gate
-from access.web.guard import SHARED
+from access.web.guard import PRINT, SHARED
 from host.settings import Settings
 from lab.errors import UserError
 from lab.roles import Change
@@ -22,8 +22,6 @@ from webapp.shared import published_data
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import ACCOUNT_TAB, DASHBOARD, View, page_file
 
-#: The shared page for printing, for signed-in visitors.
-PRINT = "/print"
 _DAYS = (1, 7, 30, 90, 365)
 #: The tab of the page Account that lists them.
 LINKS_TAB = "Shared links"

@@ -98,7 +98,7 @@ def _only_with(key: str | None) -> Callable[[web.Request, _Handler], Awaitable[w
 
     @web.middleware
     async def check(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "").encode()
+        given = request.headers.get("Authorization", "").encode(errors="surrogateescape")  # as aiohttp decoded it
         if key is None or hmac.compare_digest(given, expected):
             return await handler(request)
         return web.Response(status=401)

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -199,6 +199,20 @@ def test_a_token_that_was_made_for_another_client_is_refused(
             provider._verified(token, NONCE)
 
 
+def described(settings: Settings, url: str) -> oidc.Provider:
+    """A provider whose endpoints are below this address."""
+    provider = oidc.Provider(settings)
+    provider._description = oidc.Description(
+        issuer=settings.web_oidc_issuer,
+        authorization_endpoint=f"{url}/authorize",
+        token_endpoint=f"{url}/token",
+        jwks_uri=f"{url}/jwks",
+        userinfo_endpoint=f"{url}/userinfo",
+    )
+    provider._read_s = time.monotonic()
+    return provider
+
+
 class _Elsewhere(http.server.BaseHTTPRequestHandler):
     """Sends every visitor to `leads_to`, and notes who comes."""
 
@@ -225,9 +239,7 @@ def test_the_clients_secret_does_not_follow_a_redirect_to_another_server(setting
         for server in (provider, elsewhere):
             threading.Thread(target=server.serve_forever, daemon=True).start()
         _Elsewhere.leads_to = f"http://127.0.0.1:{elsewhere.server_port}/stolen"
-        asked = oidc.Provider(settings)
-        asked._read_s = time.monotonic()
-        asked._description = {"token_endpoint": f"http://127.0.0.1:{provider.server_port}/token"}
+        asked = described(settings, f"http://127.0.0.1:{provider.server_port}")
         with pytest.raises(AccessError, match=f"redirects from 127.0.0.1:{provider.server_port} to 127.0.0.1"):
             asked._exchanged({"code": "x"})
         provider.shutdown()
@@ -273,8 +285,26 @@ def test_a_role_claim_decides_where_there_is_one() -> None:
     assert oidc.role_in(Settings(), {"groups": ["administrator"]}) is None
     assert oidc.role_in(by_claim, {"groups": ["staff", "viewer", "submitter"]}) is Role.SUBMITTER
     assert oidc.role_in(by_claim, {"groups": "administrator"}) is Role.ADMINISTRATOR
-    assert oidc.role_in(by_claim, {"groups": 7}) is None
-    assert oidc.role_in(by_claim, {}) is None
+
+
+@pytest.mark.parametrize("claims", [{}, {"groups": 7}, {"groups": []}, {"groups": ["staff"]}])
+def test_nobody_keeps_a_role_that_the_provider_took(claims: dict[str, Any]) -> None:
+    open_to_all = Settings(web_oidc_role_claim="groups", web_oidc_new_users="viewer")
+    assert oidc.role_in(open_to_all, claims) is Role.VIEWER
+    with pytest.raises(AccessError, match="the provider gives you no role in this lab: its claim groups names none"):
+        oidc.role_in(Settings(web_oidc_role_claim="groups"), claims)
+
+
+def test_a_role_that_only_the_userinfo_endpoint_names_is_found(settings: Settings) -> None:
+    key, attempt = RSAKey.generate_key(2048), oidc.Attempt(then="/")
+    claims = {"iss": settings.web_oidc_issuer, "aud": CLIENT, "nonce": attempt.nonce, "exp": time.time() + 600} | ALICE
+    token = jwt.encode({"alg": "RS256"}, claims, key)
+    answers = {"/token": {"id_token": token, "access_token": "x"}, "/userinfo": {"sub": "alice", "groups": "submitter"}}
+    with provider_that_says(answers) as url:
+        provider = described(settings.model_copy(update={"web_oidc_role_claim": "groups"}), url)
+        provider._keys = {"keys": [key.as_dict(private=False)]}
+        found = provider.claims(attempt, {"state": attempt.state, "code": "x"})
+    assert (found["email"], found["groups"]) == (ALICE["email"], "submitter")
 
 
 def test_who_is_vouched_for_becomes_a_user_where_that_is_allowed(lab: Lab) -> None:
@@ -287,6 +317,8 @@ def test_who_is_vouched_for_becomes_a_user_where_that_is_allowed(lab: Lab) -> No
     accounts.welcome(database, "new@lab.example", Role.ADMINISTRATOR, None)
     assert audit.newest(database, 1)[0].detail == {"role": "administrator", "was": "viewer", "by": "login"}
     accounts.disable(database, "new@lab.example", actor=ADMIN)
+    with pytest.raises(AccessError, match=r"new@lab\.example may no longer sign in to this lab"):
+        accounts.welcome(database, "new@lab.example", Role.SUBMITTER, Role.VIEWER)
     with pytest.raises(AccessError, match="wrong"):
         sessions.begin(database, "new@lab.example", "here")
 
@@ -331,6 +363,59 @@ def test_a_provider_that_answers_drop_by_drop_is_not_waited_for(monkeypatch: pyt
 
     with pytest.raises(AccessError, match="the provider does not answer"):
         ask_one_that_says(drop, pieces=100_000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"token_endpoint": None}, "token_endpoint"),
+        ({"jwks_uri": 7}, "jwks_uri"),
+        ({"token_endpoint_auth_methods_supported": "basic"}, "token_endpoint_auth_methods_supported"),
+    ],
+)
+def test_a_description_that_lacks_something_is_said_in_a_sentence(
+    settings: Settings, changes: dict[str, Any], field: str
+) -> None:
+    answers: dict[str, object] = {}
+    with provider_that_says(answers) as url:
+        own = settings.model_copy(update={"web_oidc_issuer": url})
+        whole = {"issuer": url, "authorization_endpoint": url, "token_endpoint": url, "jwks_uri": f"{url}/jwks"}
+        answers |= {"/.well-known/openid-configuration": whole, "/jwks": {"keys": []}}
+        assert oidc.Provider(own).address(oidc.Attempt(then="/")).startswith(f"{url}?response_type=code")
+        answers["/.well-known/openid-configuration"] = whole | changes
+        with pytest.raises(AccessError, match=f"description of itself has no usable {field}"):
+            oidc.Provider(own).address(oidc.Attempt(then="/"))
+
+
+@pytest.mark.parametrize("keys", [{}, {"keys": None}, {"keys": [{"kty": "EC", "crv": "P-9", "x": "a", "y": "b"}]}])
+def test_keys_that_nobody_understands_are_said_in_a_sentence(settings: Settings, keys: dict[str, Any]) -> None:
+    provider = described(settings, "an address that is none")
+    provider._keys = keys
+    with pytest.raises(AccessError, match="its answer is not valid"):
+        provider._verified("a.b.c", NONCE)
+    with pytest.raises(AccessError, match="the provider does not answer"):
+        described(settings, "an address that is none")._exchanged({"code": "x"})
+
+
+@contextlib.contextmanager
+def provider_that_says(answers: Mapping[str, object]) -> Iterator[str]:
+    """The address of a server that answers with these objects, by their paths."""
+
+    class Provider(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answers[self.path]).encode())
+
+        do_POST = do_GET  # noqa: N815 - the name that the server looks for
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Provider) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def ask_one_that_says(piece: Callable[[int], bytes], *, pieces: int) -> None:

@@ -17,7 +17,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from access import tokens
 from access.web.gate import LONGEST_SECRET
-from access.web.limits import BURST, LONGEST_WAIT_S, RATE_PER_S
+from access.web.limits import BURST, LONGEST_WAIT_S, PAGES_BURST, RATE_PER_S
 from lab.roles import Role
 from tests.access.web.labs import Lab, lab_served
 from tests.actors import ADMIN
@@ -104,6 +104,24 @@ def test_requests_without_a_session_have_a_pace_and_health_has_none(lab: Lab) ->
     assert answered.count(401) >= BURST
 
 
+def test_pages_for_printing_have_the_pace_of_pages(lab: Lab) -> None:
+    headers = {"Cookie": lab.signed_in("petra")}
+
+    async def statuses() -> list[int]:
+        connector = aiohttp.TCPConnector(limit=0, force_close=True)
+        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+
+            async def ask() -> int:
+                async with session.get(f"{lab.url}/print/nothing/x") as answer:
+                    return answer.status
+
+            return await asyncio.gather(*(ask() for _ in range(150)))
+
+    answered = asyncio.run(statuses())
+    assert set(answered) == {404, 429}
+    assert answered.count(404) >= PAGES_BURST
+
+
 @asynccontextmanager
 async def tab(lab: Lab, cookie: str, session_id: str = "") -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
     """A page that goes on with this session, if it may."""
@@ -182,7 +200,26 @@ def test_files_are_taken_by_ones_own_page_that_shows_an_uploader(lab: Lab) -> No
     assert asyncio.run(statuses()) == [403, 204, 403, 403, 403]
 
 
-@pytest.mark.parametrize("message", ["long", "many fields"])
+def test_a_page_cannot_command_the_server_of_all_pages(lab: Lab) -> None:
+    cookie = lab.signed_in("commander")
+    commands = BackMsg(clear_cache=True), BackMsg(set_run_on_save=True), BackMsg(load_git_info=True)
+
+    async def is_obeyed() -> bool:
+        """Whether a page hears of what it commanded before the answer to a later sign of life."""
+        async with tab(lab, cookie) as websocket:
+            await shown(websocket, "home")
+            for message in (*commands, BackMsg(app_heartbeat=True)):
+                await websocket.send_bytes(message.SerializeToString())
+            async for answer in websocket:
+                sent = ForwardMsg.FromString(answer.data)
+                if sent.session_status_changed.run_on_save or sent.WhichOneof("type") == "heartbeat_ack":
+                    return bool(sent.session_status_changed.run_on_save)
+        raise AssertionError("the page was closed")
+
+    assert not asyncio.run(is_obeyed())
+
+
+@pytest.mark.parametrize("message", ["long", "many fields", "many files", "many hashes"])
 def test_a_message_of_a_page_has_a_limit(lab: Lab, message: str) -> None:
     cookie = lab.signed_in(message.replace(" ", "-"))
 
@@ -194,6 +231,10 @@ def test_a_message_of_a_page_has_a_limit(lab: Lab, message: str) -> None:
                 asking.rerun_script.query_string = "x" * MOST_MESSAGE_BYTES
             for number in range(10_000 if message == "many fields" else 0):
                 asking.rerun_script.widget_states.widgets.add().id = f"{number}"
+            if message == "many files":
+                asking.file_urls_request.file_names.extend([""] * 10_000)
+            if message == "many hashes":
+                asking.rerun_script.cached_message_hashes.extend([""] * 10_000)
             with contextlib.suppress(ConnectionError):  # it may be closed before all of it is sent
                 await websocket.send_bytes(asking.SerializeToString())
             async for _ in websocket:

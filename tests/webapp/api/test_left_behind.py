@@ -49,6 +49,18 @@ def test_a_bundle_that_cannot_be_packed_leaves_no_file(tmp_path: Path, scratch: 
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.parametrize(("part", "status"), [("bytes=0-9", 206), ("lines=1", 400), ("bytes=99999999-", 416)])
+def test_a_bundle_of_which_a_part_is_asked_leaves_no_file(
+    tmp_path: Path, scratch: Path, part: str, status: int
+) -> None:
+    settings = Settings(home=tmp_path / "home")
+    copy_migrated(settings.home)
+    write_run(settings.bundles, job_id="imported-1", run_id="run-1")
+    with inside(settings) as client:
+        answer = client.get("/api/v1/jobs/imported-1/runs/run-1/bundle", headers={"Range": part})
+    assert (answer.status_code, list(scratch.iterdir())) == (status, [])
+
+
 def store_capabilities(folder: Path) -> None:
     capabilities._store(folder / "vllm.json", "{}")
 

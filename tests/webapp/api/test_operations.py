@@ -9,13 +9,14 @@ from starlette.testclient import TestClient
 
 from host.settings import Settings
 from jobs import queue
+from lab.roles import Actor, Role
 from tests.actors import ADMIN
 from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
 from tests.webapp.api.inside import ROLE, inside
 from tests.webapp.homes import make_home
 from tests.webapp.measured import measure_study
-from warehouse.app_db import audit, saved_views
+from warehouse.app_db import audit, pins, saved_views
 from warehouse.app_db.engine import open_engine
 from warehouse.ingest.service import ingest_all
 
@@ -64,6 +65,12 @@ def test_dashboards_are_made_changed_and_restored_by_whoever_owns_them(client: T
         assert client.post(f"{path}/figures", json=figure | {"page": page}, headers=VIEWER).status_code == 404
     (shown,) = client.get(path).json()["figures"]
     assert {**figure, "as_of": None, "pin_id": pinned}.items() <= shown.items()
+    with open_engine(settings.app_database_url) as database:  # as a page pins it, whose texts have other limits
+        longer = pins.PinnedFigure("compare", {}, "f" * 201)
+        pins.add(database, made["dashboard_id"], longer, "a\0b", actor=Actor("a viewer", Role.VIEWER))
+    shown = client.get(path).json()["figures"][1]
+    assert (shown["figure"], shown["caption"]) == (longer.figure, "a\0b")
+    client.delete(f"{path}/figures/{shown['pin_id']}", headers=VIEWER)
     refused = client.patch(path, json={"name": "Mine"}, headers=SUBMITTER)
     assert (refused.status_code, "belongs to a viewer" in refused.json()["detail"]) == (403, True)
     assert client.patch(path, json={"name": "Monthly"}, headers=VIEWER).json()["name"] == "Monthly"
@@ -95,10 +102,15 @@ def test_a_dataset_is_registered_from_the_body_and_removed(client: TestClient, s
     assert client.put("datasets/mine", content=prompts, headers=SUBMITTER).status_code == 403
     added = client.put("datasets/mine?file=my prompts.jsonl", content=prompts).json()
     assert (added["state"], added["stock"]["rows"], added["original_name"]) == ("registered", 20, "my prompts.jsonl")
+    for name in ("..%2F", "%2e%2e", ".hidden", "n" * 101):
+        assert client.put(f"datasets/{name}", content=prompts).status_code in (404, 422)
     wrong = client.put("datasets/mine?file=../../x", content=b"{}\n")
     assert (wrong.status_code, "tmp" in wrong.json()["detail"]) == (400, False)
     assert "mine" in {dataset["name"] for dataset in client.get("datasets").json()}
     assert "mine" not in {dataset["name"] for dataset in client.delete("datasets/mine").json()}
+    long = "n" * 100
+    assert client.put(f"datasets/{long}", content=prompts).status_code == 201
+    assert client.delete(f"datasets/{long}").status_code == 200
     assert changes(settings)[0] == ("a administrator", "dataset.change", "api")
 
 
@@ -108,6 +120,10 @@ def test_results_of_other_tools_are_imported_from_a_form(client: TestClient, set
     assert client.post("imports", files=sent, headers=VIEWER).status_code == 403
     assert client.post("imports", files=[("file", ("x.json", b"{}"))]).status_code == 400
     assert client.post("imports", files=sent, data={"label": "no label"}).status_code == 400
+    many = [f"key {number}=value" for number in range(101)]
+    for labels in (f"study={'x' * 201}", f"{'x' * 201}=a study", "study=a\0b", many):
+        refused = client.post("imports", files=sent, data={"label": labels}, headers=SUBMITTER)
+        assert (refused.status_code, "label" in refused.json()["detail"]) == (400, True)
     assert client.post("imports").status_code == 400
     done = client.post("imports", files=sent, data={"label": "study=from a form"}, headers=SUBMITTER)
     assert done.status_code == 201
@@ -204,3 +220,9 @@ def test_a_saved_query_answers_by_its_name_with_parameters(client: TestClient, s
     missing = client.get(address, params={"arm": "x"})
     assert (missing.status_code, missing.json()["detail"]) == (400, "give a value for $from")
     assert client.get("queries/none").status_code == 404
+    for values, where in (
+        ({"arm": "x" * 10_001}, "parameters.arm"),
+        ({f"p{n}": "1" for n in range(101)}, "parameters"),
+    ):
+        refused = client.get(address, params=values)
+        assert (refused.status_code, refused.json()["problems"][0]["field"]) == (422, where)
