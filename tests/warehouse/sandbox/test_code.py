@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.cli.homes import REPOSITORY
+from tests.processes import is_gone
+from tests.warehouse.ingest.processes import until
 from warehouse.sandbox import code_runner
 from warehouse.sandbox.code_filter import CannotConfineError, confine
 from warehouse.sandbox.code_runner import scores_by_tests
@@ -174,18 +174,6 @@ def test_no_answers_need_no_process_and_late_ones_have_no_score() -> None:
     assert asyncio.run(scores_by_tests([(RIGHT, TESTS)] * 2, -1.0)) == [None, None]
 
 
-def _ends(process: psutil.Process) -> bool:
-    """Whether it ends within some seconds; one that ended may stay until its new parent looks."""
-    until_s = time.monotonic() + 120.0
-    while time.monotonic() < until_s:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if process.status() != psutil.STATUS_ZOMBIE:
-                time.sleep(0.05)
-                continue
-        return True
-    return False
-
-
 def _children() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
 
@@ -201,8 +189,8 @@ def test_no_process_is_left_when_it_is_cancelled() -> None:
         await asyncio.gather(asked, return_exceptions=True)
         return running
 
-    left = [process for process in asyncio.run(cancelled()) if not _ends(process)]
-    assert left == []
+    ran = asyncio.run(cancelled())
+    until(lambda: all(map(is_gone, ran)))
 
 
 #: A filter that refuses further filters, as a container's own may: prctl(PR_SET_SECCOMP) fails with EPERM.
