@@ -14,6 +14,7 @@ import pytest
 from tests.cli.homes import REPOSITORY
 from tests.processes import is_gone
 from tests.warehouse.ingest.processes import until
+from tests.warehouse.sandbox.patience import ENOUGH_S, patient  # noqa: F401 - a fixture
 from warehouse.sandbox import code_runner
 from warehouse.sandbox.code_filter import CannotConfineError, confine
 from warehouse.sandbox.code_runner import scores_by_tests
@@ -21,17 +22,6 @@ from warehouse.sandbox.code_runner import scores_by_tests
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the filter is Linux's")
 TESTS = "assert double(2) == 4"
 RIGHT = "def double(x):\n    return 2 * x\n"
-ENOUGH_S = 600.0
-
-
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer may wait for a processor as long as it takes: the lowest priority has next to nothing of it beside
-    other tests.
-    """
-    child = code_runner._CHILD.replace("priority.lower_own_session(); ", "")
-    monkeypatch.setattr(code_runner, "_CHILD", child.replace("sys.exit(", "code_child._ELAPSED_S = 300.0; sys.exit("))
-    monkeypatch.setattr(code_runner, "_PATIENCE_S", ENOUGH_S)
 
 
 def scores(*answers: str, tests: str = TESTS) -> list[float | None]:
