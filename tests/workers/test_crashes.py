@@ -149,8 +149,8 @@ def test_an_interrupted_worker_gives_its_job_back_and_leaves_no_engine(woken_hom
 @pytest.mark.parametrize("phase", ["starting engine", "measuring"])
 def test_a_cancelled_job_is_gone_though_its_engine_takes_hours(working_home: Home, phase: str) -> None:
     home = working_home
-    flags = SLOW | {"stubborn_child": True}
-    flags |= {"await_file": str(home.folder / "never there")} if phase == "starting engine" else {}
+    waits = {"await_file": str(home.folder / "never there")} if phase == "starting engine" else {}
+    flags = SLOW | {"stubborn_child": True} | waits
     job_id = home.submit(engine_flags=flags, workloads=[LONG_ANSWERS | home.prompts])
     until(lambda: in_phase(home, job_id, phase) and home.engine_processes(), phase)
     queue.cancel(home.database, job_id, actor=ADMIN)
