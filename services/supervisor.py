@@ -22,7 +22,8 @@ from services.process import Process
 from warehouse.migrate import make_home, migrate
 from workers.slots import slots_here
 
-_READY_TIMEOUT_S = 60.0
+#: For a service that hangs; one that has ended is noticed at once, and a busy machine starts them late.
+_READY_TIMEOUT_S = 600.0
 
 
 class Services:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
+
 REPOSITORY = Path(__file__).parents[1]
 Started = subprocess.Popen[bytes]
 
@@ -26,3 +28,11 @@ def start(module: str, *arguments: str, environment: Mapping[str, str], folder: 
             stdout=file,
             stderr=subprocess.STDOUT,
         )
+
+
+def is_gone(process: psutil.Process) -> bool:
+    """Whether it has ended, though its parent may not have collected it yet."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

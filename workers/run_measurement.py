@@ -36,7 +36,7 @@ _MIN_REWARMING_REQUESTS = 1
 #: A few rounds of every stream run each kernel of drafting and verifying; `slow_first_requests` finds what they missed.
 _MAX_WARMUP_TOKENS = 10
 #: A broken connection is seen at once, the death of the engine behind it a little later.
-_DEATH_SHOWS_WITHIN_S = 5.0
+_DEATH_SHOWS_WITHIN_S = 10.0
 _POLL_EVERY_S = 0.1
 #: vLLM's message that blocks of its cache are in use; the blocks of the warm-up's last answers are freed in a moment.
 _REFUSED = re.compile(rb'\s*\{\s*"success"\s*:\s*false\s*\}\s*')

@@ -22,7 +22,7 @@ from services.verifying.study import judged
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.results import frame, results
 
-_PUBLISHED_WITHIN_S, _POLL_EVERY_S = 30.0, 0.5
+_PUBLISHED_WITHIN_S, _POLL_EVERY_S = 120.0, 0.5
 _INVALID = """
     SELECT run_id, sentence FROM findings JOIN runs USING (run_id) WHERE job_id = ? AND severity = 'invalid'
 """

@@ -19,6 +19,7 @@ import pytest
 from cli import app
 from host.ports import free_port
 from tests.migrated import copy_migrated
+from tests.processes import is_gone
 
 REPOSITORY = Path(__file__).parent.parent.parent
 DRAFTHOUSE = Path(sys.executable).parent / "drafthouse"
@@ -105,7 +106,7 @@ def up(home: Home) -> Iterator[subprocess.Popen[str]]:
         process.wait(600)
         process.stdout.close()
     assert process.returncode == 0
-    assert [it for it in started if it.is_running() and it.status() != psutil.STATUS_ZOMBIE] == []
+    assert [it for it in started if not is_gone(it)] == []
 
 
 def services_of(process: subprocess.Popen[str]) -> list[psutil.Process]:

@@ -73,7 +73,10 @@ RUNS = 4
 
 
 class Reader(threading.Thread):
-    """Another process's notebook, so to speak: opens the published file at each publication and notes what it sees."""
+    """Another process's notebook, so to speak: opens the published file at each publication and notes what it sees.
+
+    What it sees counts from the moment at which the file was written, however late the machine lets it look.
+    """
 
     def __init__(self, file: Path) -> None:
         super().__init__(daemon=True)
@@ -92,9 +95,9 @@ class Reader(threading.Thread):
     def run(self) -> None:
         published_ns = 0
         while not self.stop.wait(0.1):
-            if self.file.stat().st_mtime_ns == published_ns:
+            before_ns, published_ns = published_ns, self.file.stat().st_mtime_ns
+            if published_ns == before_ns:
                 continue
-            published_ns = self.file.stat().st_mtime_ns
             try:
                 with duckdb.connect(str(self.file), read_only=True) as connection:
                     rows = connection.execute("select run_id from results where origin = 'measured'").fetchall()
@@ -103,7 +106,7 @@ class Reader(threading.Thread):
             else:
                 self.opened += 1
                 for (run_id,) in rows:
-                    self.seen_at_s.setdefault(run_id, time.time())
+                    self.seen_at_s.setdefault(run_id, published_ns / 1e9)
 
 
 @contextmanager
@@ -192,9 +195,9 @@ def written(home: Home, job_id: str) -> dict[str, int]:
 def worker(home: Home) -> psutil.Process:
     (found,) = (
         process
-        for process in psutil.process_iter(["cmdline"])
+        for process in psutil.process_iter(["cmdline", "environ"])  # without those that end meanwhile
         if "workers.celery_app" in (process.info["cmdline"] or [])
-        and process.environ().get("DRAFTHOUSE_HOME") == str(home.folder)
+        and (process.info["environ"] or {}).get("DRAFTHOUSE_HOME") == str(home.folder)
     )
     return found
 

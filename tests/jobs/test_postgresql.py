@@ -287,7 +287,7 @@ def test_users_sign_in_are_throttled_and_leave_rows_in_the_audit_table(home: Hom
 def test_a_session_that_has_gone_in_a_transaction_holds_no_job(home: Home) -> None:
     job_id = home.submit()
     leases.claim(home.database, "gone", 0.0)
-    url = f"{home.settings.app_database_url}&options=-c%20idle_in_transaction_session_timeout%3D500"
+    url = f"{home.settings.app_database_url}&options=-c%20idle_in_transaction_session_timeout%3D5000"
     with open_engine(url) as hasty, hasty.connect() as connection:
         connection.execute(jobs_table.update().values(error="not committed"))
         assert leases.requeue_expired(home.database) == []  # the row is locked

@@ -9,7 +9,8 @@ from pathlib import Path
 import psutil
 
 from services.process import Process
-from tests.services.waiting import eventually
+from tests.processes import is_gone
+from tests.workers.homes import until
 
 PARENT_AND_CHILD = """
 import subprocess, sys, time
@@ -29,7 +30,7 @@ time.sleep(600)
 """
 
 
-def process(tmp_path: Path, code: str, stop_s: float = 5.0) -> Process:
+def process(tmp_path: Path, code: str, stop_s: float = 600.0) -> Process:
     return Process("it", (sys.executable, "-u", "-c", code), tmp_path / "it.log", lambda: True, stop_s=stop_s)
 
 
@@ -49,7 +50,7 @@ def test_a_service_that_was_killed_is_started_again(tmp_path: Path) -> None:
         it.supervise()
         return it.pid != first and it.exit_status is None
 
-    eventually(tended)
+    until(tended, "it is started again")
     assert it.restarts == 1
     stopped(it)
 
@@ -57,7 +58,7 @@ def test_a_service_that_was_killed_is_started_again(tmp_path: Path) -> None:
 def test_a_worker_that_ended_by_itself_is_not_started_again(tmp_path: Path) -> None:
     it = Process("it", (sys.executable, "-c", ""), tmp_path / "it.log", lambda: True, may_end=True)
     it.start()
-    eventually(lambda: it.has_ended)
+    until(lambda: it.has_ended, "it ends")
     it.supervise()
     assert (it.restarts, it.exit_status) == (0, 0)
 
@@ -65,10 +66,10 @@ def test_a_worker_that_ended_by_itself_is_not_started_again(tmp_path: Path) -> N
 def test_stopping_a_service_stops_what_it_started(tmp_path: Path) -> None:
     it = process(tmp_path, PARENT_AND_CHILD)
     it.start()
-    eventually(lambda: it.log_tail() != "")
+    until(it.log_tail, "the child is started")
     child = psutil.Process(int(it.log_tail()))
     stopped(it)
-    eventually(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: is_gone(child), "the child ends")
 
 
 def test_a_service_that_ignores_term_is_killed(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_a_service_that_ignores_term_is_killed(tmp_path: Path) -> None:
         stop_s=0.2,
     )
     it.start()
-    eventually(lambda: it.log_tail() == "deaf")
+    until(lambda: it.log_tail() == "deaf", "it is deaf")
     pid = it.pid
     assert pid is not None
     stopped(it)
@@ -88,9 +89,9 @@ def test_a_service_that_ignores_term_is_killed(tmp_path: Path) -> None:
 def test_a_service_ends_when_its_supervisor_is_killed(tmp_path: Path) -> None:
     supervisor = process(tmp_path, SUPERVISOR.format(log=str(tmp_path / "inner.log")))
     supervisor.start()
-    eventually(lambda: supervisor.log_tail() != "")
+    until(supervisor.log_tail, "the service is started")
     inner = psutil.Process(int(supervisor.log_tail()))
     assert supervisor.pid is not None
     psutil.Process(supervisor.pid).send_signal(signal.SIGKILL)
-    eventually(lambda: not inner.is_running() or inner.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: is_gone(inner), "the service ends")
     stopped(supervisor)

@@ -17,7 +17,8 @@ import pytest
 from access.web import start_token
 from jobs.fleet.worker_registry import list_workers
 from tests.cli.homes import DRAFTHOUSE, REPOSITORY, Home, new_home, services_of, up
-from tests.services.waiting import eventually
+from tests.processes import is_gone
+from tests.workers.homes import until
 from warehouse.app_db.engine import open_engine
 
 pytestmark = pytest.mark.engine
@@ -52,7 +53,7 @@ def running(home: Home, earlier_token: str) -> Iterator[subprocess.Popen[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DRAFTHOUSE_WEB_LOGIN", "token")
         with up(home) as process:
-            eventually(lambda: "ready" in worker_log(home), within_s=600)
+            until(lambda: "ready" in worker_log(home), "the worker is ready")
             yield process
 
 
@@ -101,7 +102,7 @@ def test_a_killed_service_is_started_again(running: subprocess.Popen[str], word:
             return any(p.pid != before.pid and word in " ".join(p.cmdline()) for p in services_of(running)[1:])
         return False
 
-    eventually(back, within_s=600)
+    until(back, "it is started again")
 
 
 def test_a_second_one_in_the_same_home_is_refused(home: Home, running: subprocess.Popen[str]) -> None:
@@ -143,7 +144,7 @@ def answers(home: Home) -> bool:
 
 def test_a_start_has_a_token_of_its_own(home: Home, running: subprocess.Popen[str], earlier_token: str) -> None:
     assert running.poll() is None
-    eventually(lambda: answers(home), within_s=600)  # it may have been killed just now
+    until(lambda: answers(home), "the page answers")  # it may have been killed just now
     assert opened(home, earlier_token) == "/login?next=%2F"
     assert opened(home, start_token.read(home.folder / "web-token")) == "/"
 
@@ -156,12 +157,12 @@ def test_a_host_without_page_runs_the_workers_of_all_its_slots(tmp_path: Path) -
     with output.open("w") as log:
         host = subprocess.Popen(command, cwd=REPOSITORY, env=home.environment | ours, stdout=log, stderr=log)
     try:
-        eventually(lambda: "2 workers are up; their logs are " in output.read_text(), within_s=600)
+        until(lambda: "2 workers are up; their logs are " in output.read_text(), "both workers are started")
         with open_engine(f"sqlite:///{home.folder / 'app.sqlite'}") as database:
-            eventually(lambda: len(list_workers(database)) == 2, within_s=600)
+            until(lambda: len(list_workers(database)) == 2, "both workers are there")
             assert sorted(worker.slot_number for worker in list_workers(database)) == [1, 2]
         started = psutil.Process(host.pid).children(recursive=True)
     finally:
         host.terminate()
         status = host.wait(600)
-    assert (status, [process for process in started if process.is_running()]) == (0, [])
+    assert (status, [process for process in started if not is_gone(process)]) == (0, [])

@@ -14,7 +14,7 @@ import redis
 from host.settings import Settings
 from services import valkey
 from services.process import Process
-from tests.services.waiting import eventually
+from tests.workers.homes import until
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def settings(tmp_path: Path) -> Settings:
 def broker(settings: Settings) -> Iterator[Process]:
     it = Process("valkey", valkey.prepare(settings.broker_file), settings.logs_dir / "valkey.log", lambda: True)
     it.start()
-    eventually(lambda: valkey.answers(url(settings)))
+    until(lambda: valkey.answers(url(settings)), "it answers")
     yield it
     it.terminate()
     it.wait_stopped()
@@ -56,9 +56,9 @@ def test_what_it_was_told_survives_kill_9(settings: Settings, broker: Process) -
     with redis.Redis.from_url(url(settings)) as client:
         client.rpush("celery", "wake")
     psutil.Process(broker.pid).kill()
-    eventually(lambda: broker.exit_status is not None)
+    until(lambda: broker.exit_status is not None, "it is dead")
     broker.start()
-    eventually(lambda: valkey.answers(url(settings)))
+    until(lambda: valkey.answers(url(settings)), "it answers")
     with redis.Redis.from_url(url(settings)) as client:
         assert client.lrange("celery", 0, -1) == [b"wake"]
 

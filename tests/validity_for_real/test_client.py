@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -32,18 +29,6 @@ EXPECTED: tuple[tuple[str, tuple[Severity, ...], str], ...] = (
 )
 BUSY = "client_busy"
 BUSY_S, FREE_S, TRIES = 0.2, 0.01, 2
-
-
-@contextlib.contextmanager
-def preferred() -> Iterator[None]:
-    """The processor is this thread's before others', where the system permits it: engines run beside these tests."""
-    usual = os.getpriority(os.PRIO_PROCESS, 0)
-    with contextlib.suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, -20)
-    try:
-        yield
-    finally:
-        os.setpriority(os.PRIO_PROCESS, 0, usual)
 
 
 async def compute() -> None:
@@ -74,8 +59,7 @@ async def judged() -> tuple[Verdict, float]:
 def busy() -> tuple[Verdict, float]:
     """Again where the machine gave its processors to others, so that the client did not get to be busy."""
     for _ in range(TRIES):
-        with preferred():
-            verdict, share = asyncio.run(judged())
+        verdict, share = asyncio.run(judged())
         print(f"the client had {share:.0%} of a processor")
         if share > BUSY_WARNING:
             break

@@ -26,8 +26,8 @@ WORKER = "test-worker"
 
 
 def make_home(folder: Path) -> Settings:
-    """Everything that a submitted study of the reference models is checked against."""
-    settings = Settings(home=folder / "home", engines_file=folder / "engines.toml")
+    """Everything that a submitted study of the reference models is checked against. A question may take minutes."""
+    settings = Settings(home=folder / "home", engines_file=folder / "engines.toml", sql_timeout_s=600.0)
     copy_migrated(settings.home)
     settings.engines_file.write_text(ENGINES, encoding="utf-8")
     for model in ("target", "draft", "eagle3"):
@@ -43,7 +43,8 @@ def make_home(folder: Path) -> Settings:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    return {"DRAFTHOUSE_HOME": str(settings.home), "DRAFTHOUSE_ENGINES_FILE": str(settings.engines_file)}
+    names = ("home", "engines_file", "sql_timeout_s")
+    return {f"DRAFTHOUSE_{name.upper()}": str(getattr(settings, name)) for name in names}
 
 
 def progress(**changes: object) -> Progress:

@@ -18,7 +18,7 @@ from workers.heartbeat import Heartbeat
 
 def heartbeat(job_id: str) -> None:
     database = app_engine(load_settings().app_database_url)
-    with Heartbeat(database, queue.job(database, job_id), "me", 30.0) as beating:
+    with Heartbeat(database, queue.job(database, job_id), "me", 600.0) as beating:
         beating.watch(lambda: 1 / 0)  # type: ignore[arg-type, return-value]  # on purpose
         beating.run(asyncio.sleep(600))
 

@@ -113,6 +113,7 @@ STAND_IN_FLAGS = [
         "slots",
         "start-s",
         "await-file",
+        "await-at-request",
         "half-as-fast-on",
         "fail-to-start",
         "fail-with",

@@ -38,6 +38,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--slots", type=int, default=0, help="answers that it works on at a time; 0: all")
     parser.add_argument("--start-s", type=float, default=0.0, help="seconds until it listens")
     parser.add_argument("--await-file", help="listens once this file is there")
+    parser.add_argument("--await-at-request", type=int, default=0, help="listens, and awaits it before this answer")
     parser.add_argument("--fail-to-start", action="store_true")
     parser.add_argument("--fail-with", help="a file: ends with what it says, where it is there")
     parser.add_argument("--die-on-first-request", action="store_true")
@@ -63,6 +64,8 @@ class Handler(stand_in_server.Handler):
         self.server.requests += 1
         _maybe_die(self.server)
         self.server.running += 1
+        if 0 < self.server.options.await_at_request <= self.server.requests:
+            _await_file(self.server.options)
         super()._stream(body)
         self.server.running -= 1
 
@@ -117,6 +120,11 @@ def _piece(answer: str, count: int, tokens: int) -> str:
     return answer[len(answer) * (count - 1) // tokens : len(answer) * count // tokens]
 
 
+def _await_file(options: argparse.Namespace) -> None:
+    while options.await_file is not None and not Path(options.await_file).exists():
+        time.sleep(0.01)
+
+
 def _maybe_die(engine: Engine) -> None:
     options = engine.options
     if options.die_once and Path(options.die_once).exists():
@@ -157,8 +165,8 @@ def main() -> None:
     print(f"non-default args: {{'model': '{options.model}'}}", flush=True)
     print("INFO Initializing a V1 LLM engine (v1.2.3) with config: model='m', seed=0, extra={'a': [1, 2]}", flush=True)
     time.sleep(options.start_s)
-    while options.await_file is not None and not Path(options.await_file).exists():
-        time.sleep(0.01)
+    if not options.await_at_request:
+        _await_file(options)
     if options.fail_with is not None and Path(options.fail_with).exists():
         sys.exit(Path(options.fail_with).read_text())
     if options.fail_to_start:

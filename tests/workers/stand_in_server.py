@@ -119,6 +119,7 @@ class Handler(BaseHTTPRequestHandler):
 class Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = False
+    request_queue_size = 512  # connections that come before it is their turn
 
     def __init__(self, host: str, port: int, talk: Talk, handler: type[Handler] = Handler) -> None:
         super().__init__((host, port), handler)

@@ -29,7 +29,9 @@ pytestmark = pytest.mark.engine
 
 SLOW = {"token_s": 0.03}  # a run takes a second or two
 PLAIN = [{"name": "plain"}]
-LONG_ANSWERS = {"output_tokens": 5000}  # a run takes minutes, its warm-up a second or two
+LONG_ANSWERS = {"output_tokens": 100_000}  # at that pace a run takes hours, its warm-up a second or two
+#: The request at which the second run of MANY_LOADS begins on an engine: its start, warm-ups and the first run before.
+SECOND_RUN = 1 + 4 + 6 + 2 + 1
 MANY_LOADS = [{"max_concurrency": streams, "num_prompts": 6} for streams in (1, 2, 3)]
 
 
@@ -76,14 +78,16 @@ def test_a_worker_over_its_memory_limit_ends(woken_home: Home) -> None:
 def test_a_killed_worker_is_followed_by_one_that_runs_only_the_rest(
     woken_home: Home,
 ) -> None:
-    home = woken_home
-    job_id = home.submit(engine_flags=SLOW, loads=MANY_LOADS)
+    home, may_go_on = woken_home, woken_home.folder / "may go on"
+    flags = {"await_file": str(may_go_on), "await_at_request": SECOND_RUN}
+    job_id = home.submit(engine_flags=flags, loads=MANY_LOADS)
     with celery_worker(home) as first:
-        until(lambda: len(home.runs()) >= 1 and measuring(home, job_id), "a second run")
+        until(lambda: home.runs() and measuring(home, job_id), "a second run")
         first.send_signal(signal.SIGKILL)
         first.wait()
         done = {run.run_id: run.started_at for run in home.runs()}
-    until(lambda: not home.engine_processes(), "the engine is gone with its worker", within_s=600)
+    may_go_on.touch()
+    until(lambda: not home.engine_processes(), "the engine is gone with its worker")
     killed_s = time.monotonic()
     with celery_worker(home):
         until(lambda: home.event_kinds(job_id).count("claimed") == 2, "the job is picked up")
@@ -96,7 +100,7 @@ def test_a_killed_worker_is_followed_by_one_that_runs_only_the_rest(
 
 def test_the_job_of_another_hosts_worker_is_taken_when_its_lease_ends(working_home: Home) -> None:
     home, lease_s = working_home, 6.0
-    before = home.submit(arms=PLAIN, workloads=[LONG_ANSWERS | home.prompts])
+    before = home.submit(engine_flags=SLOW, arms=PLAIN, workloads=[LONG_ANSWERS | home.prompts])
     until(lambda: measuring(home, before), "the worker is busy")
     job_id = home.submit(loads=MANY_LOADS[:1])
     leases.claim(home.database, "elsewhere/1/abc/1.0", lease_s)
@@ -111,12 +115,12 @@ def test_leftovers_of_a_killed_worker_and_guard_are_ended_by_the_next(
     woken_home: Home,
 ) -> None:
     home = woken_home
-    job_id = home.submit(engine_flags=SLOW | {"stubborn_child": True}, loads=MANY_LOADS)
+    flags = SLOW | {"stubborn_child": True}
+    job_id = home.submit(engine_flags=flags, workloads=[LONG_ANSWERS | home.prompts])
     with celery_worker(home) as worker:
         until(lambda: measuring(home, job_id), "a run")
-        guards = [
-            process for process in psutil.Process(worker.pid).children() if "guard" in " ".join(process.cmdline())
-        ]
+        engine = {process.pid for process in home.engine_processes()}
+        guards = [process for process in psutil.Process(worker.pid).children() if process.pid in engine]
         assert guards
         worker.send_signal(signal.SIGKILL)
         for guard in guards:
@@ -130,11 +134,11 @@ def test_leftovers_of_a_killed_worker_and_guard_are_ended_by_the_next(
 
 def test_an_interrupted_worker_gives_its_job_back_and_leaves_no_engine(woken_home: Home) -> None:
     home = woken_home
-    job_id = home.submit(engine_flags=SLOW, loads=MANY_LOADS)
+    job_id = home.submit(engine_flags=SLOW, workloads=[LONG_ANSWERS | home.prompts])
     with celery_worker(home) as worker:
         until(lambda: measuring(home, job_id), "a run")
         worker.send_signal(signal.SIGINT)
-        took_s = until(lambda: worker.poll() is not None, "the worker ends", within_s=600)
+        took_s = until(lambda: worker.poll() is not None, "the worker ends")
     print(f"INT to end: {took_s:.1f} s")
     assert home.job(job_id).state == "queued"
     assert home.event_kinds(job_id)[-1] == "released"
@@ -143,16 +147,16 @@ def test_an_interrupted_worker_gives_its_job_back_and_leaves_no_engine(woken_hom
 
 
 @pytest.mark.parametrize("phase", ["starting engine", "measuring"])
-def test_a_cancelled_job_is_gone_though_its_engine_takes_minutes(working_home: Home, phase: str) -> None:
+def test_a_cancelled_job_is_gone_though_its_engine_takes_hours(working_home: Home, phase: str) -> None:
     home = working_home
-    flags = {"stubborn_child": True, "token_s": 0.02, "start_s": 300.0 if phase == "starting engine" else 0.0}
+    waits = {"await_file": str(home.folder / "never there")} if phase == "starting engine" else {}
+    flags = SLOW | {"stubborn_child": True} | waits
     job_id = home.submit(engine_flags=flags, workloads=[LONG_ANSWERS | home.prompts])
     until(lambda: in_phase(home, job_id, phase) and home.engine_processes(), phase)
     queue.cancel(home.database, job_id, actor=ADMIN)
     took_s = until(lambda: home.job(job_id).state == "cancelled", "the job is cancelled")
     print(f"cancelled within {took_s:.2f} s while {phase}")
     assert home.engine_processes() == []
-    assert took_s < 120  # within 2 s on a quiet machine; tests share theirs, and an awaited engine would take 300 s
 
 
 def test_two_workers_share_a_queue_and_run_no_job_twice(woken_home: Home) -> None:
@@ -171,7 +175,7 @@ def test_a_broker_that_goes_away_disturbs_no_job_present_or_later(woken_home: Ho
         until(lambda: measuring(home, first), "a run")
         broker.stop()
         until(lambda: "no longer working on" in worker_log(home), "the first job ends")
-        second = home.submit(engine_flags=SLOW, arms=PLAIN, loads=MANY_LOADS)
+        second = home.submit(engine_flags=SLOW, arms=PLAIN, workloads=[LONG_ANSWERS | home.prompts])
         until(lambda: measuring(home, second), "the second job is measured without a broker")
         worker.send_signal(signal.SIGINT)  # the job is not Celery's, which must wait for it all the same
         until(lambda: worker.poll() is not None, "the worker ends")
@@ -206,7 +210,7 @@ def test_progress_says_the_phase_the_time_that_is_left_and_figures(working_home:
 
 def test_a_worker_that_was_paused_beyond_its_lease_writes_nothing_more(woken_home: Home) -> None:
     home = woken_home.leased_for(10.0)
-    job_id = home.submit(engine_flags={"token_s": 0.02}, workloads=[LONG_ANSWERS | home.prompts])
+    job_id = home.submit(engine_flags=SLOW, workloads=[LONG_ANSWERS | home.prompts])
     with celery_worker(home) as worker:
         until(lambda: measuring(home, job_id), "a run")
         os.kill(worker.pid, signal.SIGSTOP)
@@ -238,9 +242,9 @@ TUNING = {
     "tune": {"drafted_tokens": [1, 3], "budget_minutes": 0.2},
 }
 SEARCH = {
-    "arms": [{"name": "plain", "flags": {"slots": 2, "token-s": 0.02}}],
+    "arms": [{"name": "plain", "flags": {"slots": 2, "token-s": 0.05}}],
     "loads": [{"find": "concurrency", "max_concurrency": 16, "num_prompts": 16, "slo_share": 0.9}],
-    "slo": {"ttft_ms": 150},
+    "slo": {"ttft_ms": 375},
 }
 
 

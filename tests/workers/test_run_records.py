@@ -28,10 +28,10 @@ STREAMS = 2
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Bundle]:
-    """A run that lasts about 1.6 s: 4 requests of 8 tokens in two streams."""
+    """A run of one request of some seconds in each of two streams."""
     with new_home(tmp_path_factory.mktemp("watched"), migrated) as home:
-        loads = [{"max_concurrency": STREAMS, "num_prompts": 4}]
-        worked(home, arms=[{"name": "plain"}], loads=loads, engine_flags={"token_s": 0.1})
+        loads = [{"max_concurrency": STREAMS, "num_prompts": STREAMS}]
+        worked(home, arms=[{"name": "plain"}], loads=loads, engine_flags={"token_s": 0.4})
         (folder,) = find_bundles(home.settings.bundles)
         yield read_bundle(folder)
 
@@ -54,9 +54,9 @@ def test_the_window_is_marked_in_the_engines_log(watched: Bundle) -> None:
 
 
 def test_the_engines_own_queue_is_asked_for_each_second(watched: Bundle) -> None:
-    assert watched.telemetry[0].engine_running == STREAMS
-    assert watched.telemetry[0].engine_waiting == 0
-    assert watched.telemetry[0].kv_cache_usage == 0.25
+    """A busy machine may miss a second or two."""
+    told = {(sample.engine_running, sample.engine_waiting, sample.kv_cache_usage) for sample in watched.telemetry}
+    assert (STREAMS, 0, 0.25) in told
 
 
 def test_a_cell_has_one_identity_in_every_study_and_other_cells_others(home: Home) -> None:
@@ -112,10 +112,9 @@ def test_a_bundle_before_its_files_is_awaited_and_fails_without_them(
     files = {path: path.rename(home.folder / path.name) for path in list(folder.iterdir())}
     status = JobStatus(planned)
     recorder = Recorder(home.settings, job, BundleWriter(home.settings), status, Contents())
+    monkeypatch.setattr(run_recorder, "_FILES_COME_WITHIN_S", 600.0 if late else 0.2)
     if late:
         threading.Timer(0.3, lambda: [hidden.rename(path) for path, hidden in files.items()]).start()
-    else:
-        monkeypatch.setattr(run_recorder, "_FILES_COME_WITHIN_S", 0.2)
     assert recorder.is_done(run)
     assert (status.runs_done, status.runs_failed) == (1, failed)
 

@@ -81,7 +81,7 @@ def test_unreadable_weights_fail_the_job_by_name_and_leave_a_traceback(
 
 def test_an_error_before_the_first_run_fails_only_its_job(home: Home) -> None:
     home.submit()
-    claimed = leases.claim(home.database, "me", 30.0)
+    claimed = leases.claim(home.database, "me", 600.0)
     assert claimed is not None
     with heartbeat(home, claimed) as beating:
         broken = dataclasses.replace(claimed, study=None)  # type: ignore[arg-type]  # on purpose
@@ -155,6 +155,7 @@ def test_a_damaged_mark_of_an_engine_stops_no_worker_from_starting(home: Home) -
 
 
 def test_a_file_in_the_place_of_bundles_puts_the_job_back(home: Home) -> None:
+    home = home.leased_for(15.0)  # as long as it tries to write
     home.settings.bundles.rmdir()
     home.settings.bundles.write_text("in the way")
     job_id = home.submit()
@@ -199,12 +200,12 @@ def test_weights_are_hashed_once_and_again_when_they_change(home: Home) -> None:
 @pytest.fixture
 def job(home: Home) -> Job:
     home.submit()
-    claimed = leases.claim(home.database, "me", 30.0)
+    claimed = leases.claim(home.database, "me", 600.0)
     assert claimed is not None
     return claimed
 
 
-def heartbeat(home: Home, job: Job, lease_s: float = 30.0) -> Heartbeat:
+def heartbeat(home: Home, job: Job, lease_s: float = 600.0) -> Heartbeat:
     return Heartbeat(home.database, job, "me", lease_s)
 
 

@@ -14,6 +14,7 @@ from host import quiet
 from lab.metrics.records import RequestRecord
 from tests.warehouse.asking import ask
 from tests.warehouse.runs import failed_request, records, request
+from tests.warehouse.sandbox.patience import patient  # noqa: F401 - a fixture
 from tests.workers.homes import Home, new_home, worked
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from warehouse.ingest.service import ingest_all

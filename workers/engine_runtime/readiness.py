@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 _POLL_EVERY_S = 0.1
 _PAGE_TIMEOUT = aiohttp.ClientTimeout(total=5)
 #: An engine that failed to answer is often about to die, and only then logs why.
-_DEATH_SHOWS_WITHIN_S = 3.0
+_DEATH_SHOWS_WITHIN_S = 10.0
 _FIRST_ANSWER_TIMEOUT_S = 600.0
 _HELLO = Prompt("hello", None, "Say hello.")
 #: More than one token, so that speculation has had to draft and verify.

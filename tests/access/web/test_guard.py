@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.cookies import SimpleCookie
 from urllib.parse import urlsplit
 
@@ -15,11 +14,11 @@ import aiohttp
 import pytest
 
 from access import accounts
-from access.web.gate import FRESH_S
 from access.web.limits import MOST_OF_ADDRESS, MOST_OF_ALL, MOST_OPEN
 from lab.roles import Role
 from tests.access.web.labs import PASSWORD, Lab, lab_served
 from tests.actors import ADMIN
+from tests.workers.homes import until
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,7 @@ def test_the_websocket_is_refused_without_a_session_and_open_with_one(lab: Lab) 
     assert lab.websocket(Cookie=cookie) == 101
     assert lab.ask("/home", headers={"Cookie": cookie})[0] == 200
     accounts.disable(lab.database, "wendy", actor=ADMIN)
-    assert _soon(lambda: lab.websocket(Cookie=cookie)) == 401
+    until(lambda: lab.websocket(Cookie=cookie) == 401, "the server asks again whose session it is")
 
 
 def test_too_many_open_pages_are_refused_and_others_do_not_notice(lab: Lab) -> None:
@@ -95,7 +94,7 @@ def test_too_many_open_pages_are_refused_and_others_do_not_notice(lab: Lab) -> N
             return [*statuses, *opened_too]
 
     assert asyncio.run(refused()) == [429, 200, 429, 101]
-    assert _soon(lambda: lab.websocket(Cookie=cookie)) == 101
+    until(lambda: lab.websocket(Cookie=cookie) == 101, "the server has seen that the pages are closed")
 
 
 def test_an_open_websocket_ends_with_its_session(lab: Lab) -> None:
@@ -147,9 +146,9 @@ def test_health_and_readiness_answer_anybody_and_apart(lab: Lab) -> None:
     assert lab.ask("/readyz")[::2] == (200, '{"status":"ready","database":"ok","warehouse":"ok"}')
     away = lab.settings.warehouse_file.with_suffix(".away")
     lab.settings.warehouse_file.rename(away)
-    time.sleep(1.1)  # as long as an answer is used again
+    not_ready = 503, '{"status":"not ready","database":"ok","warehouse":"away"}'
     try:
-        assert lab.ask("/readyz")[::2] == (503, '{"status":"not ready","database":"ok","warehouse":"away"}')
+        until(lambda: lab.ask("/readyz")[::2] == not_ready, "the answer of before is out of date")
         assert lab.ask("/healthz")[0] == 200
     finally:
         away.rename(lab.settings.warehouse_file)
@@ -189,7 +188,8 @@ def test_the_cookie_is_closed_to_scripts_and_other_sites(lab: Lab) -> None:
     assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["max-age"]) == (True, "lax", "/", "")
     out = lab.ask("/logout", "POST", headers={"Cookie": f"{cookie.key}={cookie.value}"})
     assert (out[0], out[1]["location"]) == (303, "/login")
-    assert _soon(lambda: lab.ask("/home", headers={"Cookie": f"{cookie.key}={cookie.value}"})[0]) == 303
+    theirs = {"Cookie": f"{cookie.key}={cookie.value}"}
+    until(lambda: lab.ask("/home", headers=theirs)[0] == 303, "the server asks again whose session it is")
 
 
 @pytest.mark.parametrize("target", ["https://evil.example", "//evil.example", "/\\evil.example", "evil", "/logout", ""])
@@ -252,9 +252,3 @@ def test_a_link_is_looked_at_any_number_of_times_and_used_once(lab: Lab) -> None
 
 def _cookie_name(lab: Lab) -> str:
     return f"drafthouse-{urlsplit(lab.url).port}"
-
-
-def _soon(look: Callable[[], int]) -> int:
-    """What it is when the answers about sessions that the server remembers are out of date."""
-    time.sleep(FRESH_S + 0.2)
-    return look()

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from host.settings import Settings
 from tests.warehouse.app_jobs import NOW, add_job
 from tests.warehouse.asking import ask, contents
+from tests.warehouse.ingest.one_round import ingest_once
 from tests.warehouse.runs import (
     BASELINE_ARM,
     counters,
@@ -30,7 +31,7 @@ from warehouse.bundles.run_bundle import REQUESTS_FILE
 from warehouse.ingest import bundle_rows
 from warehouse.ingest.bundle_rows import add_bundles, batches
 from warehouse.ingest.master import connect_master, only_ingester
-from warehouse.ingest.service import ingest_all, ingest_once, open_ingester
+from warehouse.ingest.service import ingest_all, open_ingester
 
 
 def test_a_run_is_in_the_view_with_its_environment_and_metrics(settings: Settings) -> None:

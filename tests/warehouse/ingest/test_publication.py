@@ -19,6 +19,7 @@ from host.settings import Settings
 from jobs.table import add_event
 from tests.warehouse.app_jobs import add_job
 from tests.warehouse.asking import ask, contents
+from tests.warehouse.ingest.one_round import ingest_once
 from tests.warehouse.runs import request, write_run
 from warehouse.app_db.engine import open_engine
 from warehouse.app_db.schema import jobs
@@ -26,7 +27,7 @@ from warehouse.ingest import catch_up, publication, row_groups
 from warehouse.ingest.master import only_ingester, transaction
 from warehouse.ingest.publication import Master, is_open_nowhere
 from warehouse.ingest.rebuild import rebuild
-from warehouse.ingest.service import ingest_all, ingest_once, open_ingester
+from warehouse.ingest.service import ingest_all, open_ingester
 from warehouse.queries.connect import open_warehouse
 
 _COUNTED = "select count(*), count(distinct run_id), sum(len(chunk_s)) from requests"

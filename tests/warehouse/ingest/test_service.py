@@ -19,6 +19,7 @@ from lab.metrics.measure import measure
 from lab.metrics.records import RunRecord
 from tests.warehouse.app_jobs import NOW, add_job
 from tests.warehouse.asking import ask
+from tests.warehouse.ingest.one_round import ingest_once
 from tests.warehouse.runs import write_run
 from warehouse.app_db.engine import open_engine
 from warehouse.app_db.schema import studies
@@ -26,7 +27,7 @@ from warehouse.bundles.removed import remove_job, removed_folder
 from warehouse.ingest import bundle_rows, service
 from warehouse.ingest.bundle_rows import add_bundles, record_rejection
 from warehouse.ingest.master import only_ingester
-from warehouse.ingest.service import RETRY_REJECTED_S, Ingester, SetAside, ingest_once, open_ingester
+from warehouse.ingest.service import RETRY_REJECTED_S, Ingester, SetAside, open_ingester
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_a_round_without_time_publishes_and_reports_waiting_bundles(settings: Se
     assert ingest_once(ingester, budget_s=-1.0) is True
     assert (runs(settings), ingester.published) == ([], True)
     assert ask(settings, "select * from study_validity") == []
-    assert ingest_once(ingester, budget_s=60.0) is False
+    assert ingest_once(ingester) is False
     assert runs(settings) == ["run-1"]
 
 

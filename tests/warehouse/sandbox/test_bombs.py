@@ -12,13 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from host import quiet
 from host.settings import Settings
 from lab.errors import QueryError
 from tests.cli.homes import REPOSITORY
+from tests.processes import is_gone
 from tests.warehouse.ingest.processes import until
 from tests.warehouse.sandbox.walled import Walled, answering
 from warehouse.sandbox.runner import run_sql
@@ -147,7 +147,7 @@ def test_when_the_page_is_killed_what_answers_its_sql_ends_too(walled: Walled) -
         until(lambda: bool(answering(asking.pid)))
         (child,) = answering(asking.pid)
         asking.kill()
-    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: is_gone(child))
 
 
 _WORKS_ON = """

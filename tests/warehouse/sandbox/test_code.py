@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.cli.homes import REPOSITORY
+from tests.processes import is_gone
+from tests.warehouse.ingest.processes import until
+from tests.warehouse.sandbox.patience import ENOUGH_S, patient  # noqa: F401 - a fixture
 from warehouse.sandbox import code_runner
 from warehouse.sandbox.code_filter import CannotConfineError, confine
 from warehouse.sandbox.code_runner import scores_by_tests
@@ -21,17 +22,6 @@ from warehouse.sandbox.code_runner import scores_by_tests
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the filter is Linux's")
 TESTS = "assert double(2) == 4"
 RIGHT = "def double(x):\n    return 2 * x\n"
-ENOUGH_S = 600.0
-
-
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer may wait for a processor as long as it takes: the lowest priority has next to nothing of it beside
-    other tests.
-    """
-    child = code_runner._CHILD.replace("priority.lower_own_session(); ", "")
-    monkeypatch.setattr(code_runner, "_CHILD", child.replace("sys.exit(", "code_child._ELAPSED_S = 300.0; sys.exit("))
-    monkeypatch.setattr(code_runner, "_PATIENCE_S", ENOUGH_S)
 
 
 def scores(*answers: str, tests: str = TESTS) -> list[float | None]:
@@ -174,18 +164,6 @@ def test_no_answers_need_no_process_and_late_ones_have_no_score() -> None:
     assert asyncio.run(scores_by_tests([(RIGHT, TESTS)] * 2, -1.0)) == [None, None]
 
 
-def _ends(process: psutil.Process) -> bool:
-    """Whether it ends within some seconds; one that ended may stay until its new parent looks."""
-    until_s = time.monotonic() + 120.0
-    while time.monotonic() < until_s:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if process.status() != psutil.STATUS_ZOMBIE:
-                time.sleep(0.05)
-                continue
-        return True
-    return False
-
-
 def _children() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
 
@@ -201,8 +179,8 @@ def test_no_process_is_left_when_it_is_cancelled() -> None:
         await asyncio.gather(asked, return_exceptions=True)
         return running
 
-    left = [process for process in asyncio.run(cancelled()) if not _ends(process)]
-    assert left == []
+    ran = asyncio.run(cancelled())
+    until(lambda: all(map(is_gone, ran)))
 
 
 #: A filter that refuses further filters, as a container's own may: prctl(PR_SET_SECCOMP) fails with EPERM.

@@ -53,7 +53,7 @@ def test_a_query_waits_for_others_only_so_long(monkeypatch: pytest.MonkeyPatch) 
             others.enter_context(query_limits.QUERY_LIMITS.running(f"visitor {number}", 1.0))
         with pytest.raises(QueryError, match=r"other queries are running: try again in a moment"):
             data.answer("SELECT 1 AS one")
-    monkeypatch.delenv("DRAFTHOUSE_SQL_TIMEOUT_S")
+    monkeypatch.setenv("DRAFTHOUSE_SQL_TIMEOUT_S", "600")
     published_data.settings.cache_clear()
     assert len(data.answer("SELECT 1 AS one").frame) == 1
 

@@ -75,14 +75,15 @@ def ended(opened: socket.socket) -> bool:
 )
 def test_a_connection_that_asks_nothing_ends(port: int, sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "SILENT_S", 0.3)
-    with socket.create_connection(("127.0.0.1", port), 60) as opened:
+    with socket.create_connection(("127.0.0.1", port), 600) as opened:
         opened.sendall(sent)
         assert ended(opened)
     assert answers(port)
 
 
-def test_headers_without_end_are_not_read_to_their_end(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), 60) as opened:
+def test_headers_without_end_are_not_read_to_their_end(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "SILENT_S", 600.0)
+    with socket.create_connection(("127.0.0.1", port), 600) as opened:
         opened.sendall(HALF)
         with pytest.raises(ConnectionError):
             opened.sendall(b"x" * 64 * 2**20)
@@ -91,9 +92,10 @@ def test_headers_without_end_are_not_read_to_their_end(port: int) -> None:
 
 def test_of_too_many_connections_one_addresss_silent_ones_go_first(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Connection, "most", 20)
+    monkeypatch.setattr(connections, "SILENT_S", 600.0)  # none goes for its silence alone
     with ExitStack() as stack:
-        alone = stack.enter_context(socket.create_connection(("127.0.0.1", port), 60, source_address=("127.0.0.2", 0)))
-        many = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 60)) for _ in range(60)]
+        alone = stack.enter_context(socket.create_connection(("127.0.0.1", port), 600, source_address=("127.0.0.2", 0)))
+        many = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 600)) for _ in range(60)]
         assert all(answers(port) for _ in range(5))
         assert all(map(ended, many[:40]))
         alone.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")

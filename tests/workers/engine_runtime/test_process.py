@@ -96,7 +96,7 @@ def test_a_suspended_engine_is_asked_to_end_before_it_is_killed(tmp_path: Path) 
     engine = started(tmp_path, sys.executable, "-c", obeys + "print('up', flush=True); time.sleep(600)")
     until(lambda: "up" in (tmp_path / "engine.log").read_text(), "the engine")
     engine.suspend()
-    engine.stop(grace_s=60)
+    engine.stop(grace_s=600)
     assert "asked" in (tmp_path / "engine.log").read_text()
 
 

@@ -53,7 +53,7 @@ async def test_what_a_server_refuses_is_left_out_and_nothing_else(
     with refusing(*refused) as endpoint:
         for ready in (
             await wait_until_ready(endpoint, KINDS["vllm"], lambda: None),
-            await reach(endpoint, KINDS["vllm"], 60.0),
+            await reach(endpoint, KINDS["vllm"], 600.0),
         ):
             asked = ready.endpoint
             assert (asked.continuous_usage, asked.token_ids, bool(asked.further)) == (
@@ -67,7 +67,7 @@ async def test_what_a_server_refuses_is_left_out_and_nothing_else(
 async def test_a_server_that_refuses_what_is_needed_says_so() -> None:
     told = r"HTTP 400: .*'include_usage', 'temperature'"
     with refusing("include_usage", "temperature") as endpoint, pytest.raises(EngineError, match=told):
-        await reach(endpoint, KINDS["vllm"], 60.0)
+        await reach(endpoint, KINDS["vllm"], 600.0)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ async def test_a_key_that_servers_call_otherwise_is_renamed_or_left_out(
     refused: tuple[str, ...], changed: dict[str, object]
 ) -> None:
     with refusing(*refused) as endpoint:
-        asked = (await reach(endpoint, KINDS["vllm"], 60.0)).endpoint
+        asked = (await reach(endpoint, KINDS["vllm"], 600.0)).endpoint
     assert {name: getattr(asked, name) for name in changed} == changed
     assert asked.usage_option or len(changed) == 1
 
@@ -96,7 +96,7 @@ async def test_a_server_that_is_loading_is_waited_for() -> None:
         await (http_error if asked < 3 else normal)(x)
 
     async with serve({"loads": loads}) as server:
-        ready = await reach(Endpoint(server.base_url, "loads", foreign=True), KINDS["endpoint"], 60.0)
+        ready = await reach(Endpoint(server.base_url, "loads", foreign=True), KINDS["endpoint"], 600.0)
     assert (asked, ready.version) == (3, None)
 
 

@@ -23,7 +23,7 @@ from warehouse.migrate import migrate
 
 pytestmark = pytest.mark.engine
 LOADS = [{"max_concurrency": 1, "num_prompts": 4}]
-LONG_ANSWERS = {"output_tokens": 5000}  # a run takes minutes
+LONG_ANSWERS = {"output_tokens": 100_000}  # a run takes hours
 
 
 @pytest.fixture(scope="module")
@@ -108,13 +108,14 @@ def test_a_server_without_a_free_connection_fails_nothing(working: tuple[Home, S
 def test_a_worker_stops_measuring_with_its_lease_though_its_database_call_hangs(
     tmp_path: Path, migrated: Path, server: Server
 ) -> None:
-    with home_on(server, tmp_path, migrated, lease_s=10.0) as home, celery_worker(home) as worker:
-        job_id = home.submit(arms=[{"name": "plain"}], workloads=[LONG_ANSWERS | home.prompts])
+    with home_on(server, tmp_path, migrated, lease_s=30.0) as home, celery_worker(home) as worker:
+        arms = [{"name": "plain", "flags": {"token_s": 0.05}}]
+        job_id = home.submit(arms=arms, workloads=[LONG_ANSWERS | home.prompts])
         until(lambda: in_phase(home, job_id, "measuring"), "a run")
         server.fall_silent()
         try:
             until(lambda: not home.engine_processes(), "its engine is stopped")
-            until(lambda: "the job table did not answer for 10 s" in log(home), "the worker says why")
+            until(lambda: "the job table did not answer for 30 s" in log(home), "the worker says why")
             assert worker.poll() is None
         finally:
             server.speak_again()

@@ -102,7 +102,7 @@ def test_a_real_worker_measures_with_its_file_alone_until_it_is_revoked(
     lab: Home, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accounts.add_user(lab.database, ADMIN.name, ADMIN.role, actor=ADMIN)  # its role is looked up
-    environment = worker_environment(lab.leased_for(20.0))
+    environment = worker_environment(lab.leased_for(30.0))
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     file, output = lab.folder / "keys.env", lab.folder / "worker.log"
@@ -124,7 +124,7 @@ def test_a_real_worker_measures_with_its_file_alone_until_it_is_revoked(
         with redis.Redis.from_url(broker.url) as client:
             assert client.acl_log() == []  # nothing was refused to it
         second = lab.submit(
-            **SMALL | {"workloads": [{"output_tokens": 5000} | lab.prompts]}, engine_flags={"token_s": 0.05}
+            **SMALL | {"workloads": [{"output_tokens": 100_000} | lab.prompts]}, engine_flags={"token_s": 0.05}
         )
         until(lab.engine_processes, "it measures another one")
         assert revoke(lab.settings, HERE, actor=ADMIN) == []

@@ -84,9 +84,13 @@ def end(home: Home, job_id: str) -> None:
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one slot")
 def test_identical_arms_on_two_hosts_one_half_as_fast_are_told_apart_by_nothing(home: Home) -> None:
-    flags = {"token_s": 0.008, "half_as_fast_on": max(os.sched_getaffinity(0))}
+    """The first engine starts once both hosts have a block."""
+    go = home.folder / "go"
+    flags = {"token_s": 0.04, "half_as_fast_on": max(os.sched_getaffinity(0)), "await_file": str(go)}
     job_id = home.submit(**STUDY, repeats=4, engine_flags=flags)
     with worker_on(home, "w1", 1), worker_on(home, "w2", 2):
+        until(lambda: "helps" in home.event_kinds(job_id), "one helps the other")
+        go.touch()
         end(home, job_id)
     assert home.event_kinds(job_id) == ["submitted", "claimed", "helps", "done"]
     progress = home.job(job_id).progress
@@ -108,7 +112,7 @@ def test_identical_arms_on_two_hosts_one_half_as_fast_are_told_apart_by_nothing(
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one slot")
 def test_a_block_of_a_killed_host_is_measured_again_whole_on_the_other(home: Home) -> None:
-    home = home.leased_for(20.0)
+    home = home.leased_for(30.0)
     go = home.folder / "go"
     arms = [{"name": "plain", "baseline": True}, {"name": "other", "flags": {"await_file": str(go)}}]
     job_id = home.submit(**STUDY | {"arms": arms}, repeats=2)

@@ -43,6 +43,14 @@ def ended(home: Home, job_id: str, state: str = "done") -> None:
     until(lambda: home.job(job_id).state == state, f"the job is {state}")
 
 
+def begun(home: Home) -> tuple[str, Path]:
+    """A study of two runs that a worker has begun, and the file for which its engines wait."""
+    may_start = home.folder / "may start"
+    job_id = home.submit(arms=PLAIN, loads=LOADS, engine_flags={"await_file": str(may_start)}, repeats=2)
+    until(lambda: home.job(job_id).progress is not None, "it has begun")
+    return job_id, may_start
+
+
 @pytest.fixture
 def two_engines(home: Home) -> Home:
     home.settings.engines_file.write_text(engines_toml("vllm", "other"))
@@ -104,11 +112,11 @@ def test_a_worker_takes_a_waiting_study_once_engines_toml_has_its_engine(woken_h
 def test_a_worker_older_than_its_database_ends_its_job_and_claims_none(woken_home: Home) -> None:
     home = woken_home
     with celery_worker(home) as worker:
-        first = home.submit(arms=PLAIN, loads=LOADS, engine_flags={"token_s": 0.05}, repeats=2)
+        first, may_start = begun(home)
         second = home.submit(arms=PLAIN, loads=LOADS)
-        until(home.runs, "a run")
         with home.database.begin() as connection:
             connection.execute(sa.text("UPDATE alembic_version SET version_num = 'app_9999'"))
+        may_start.touch()
         ended(home, first)
         until(lambda: "written by a newer Drafthouse (revision app_9999)" in waits_for(home), "it says why it waits")
         assert home.event_kinds(second) == ["submitted"]
@@ -152,10 +160,10 @@ def link(home: Home, target: Path) -> None:
 @pytest.mark.engine
 def test_a_folder_that_cannot_be_written_for_a_while_costs_no_run(moving_home: Home) -> None:
     home = moving_home
-    with worker_of(home, lease_s=60):
-        job_id = home.submit(arms=PLAIN, loads=LOADS, engine_flags={"token_s": 0.05}, repeats=2)
-        until(lambda: home.job(job_id).progress is not None, "it has begun")
+    with worker_of(home, lease_s=600):
+        job_id, may_start = begun(home)
         link(home, UNWRITABLE)
+        may_start.touch()
         until(lambda: tries_again(home), "a write")
         link(home, home.folder / "real")
         ended(home, job_id)

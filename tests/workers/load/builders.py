@@ -7,7 +7,7 @@ from lab.study import Sampling
 from workers.load.client import RequestParams
 
 
-def params(output_tokens: int = 9, timeout_s: float = 120.0, *, ignore_eos: bool = True) -> RequestParams:
+def params(output_tokens: int = 9, timeout_s: float = 600.0, *, ignore_eos: bool = True) -> RequestParams:
     return RequestParams(Sampling(), output_tokens, ignore_eos, timeout_s)
 
 

@@ -8,7 +8,15 @@ import pytest
 
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import Server, serve
+from workers.load import connections as connections_module
 from workers.load.connections import Connections
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a busy machine stands still, no connection has been idle for too long, or broke too late."""
+    monkeypatch.setattr(connections_module, "KEEPALIVE_S", 600.0)
+    monkeypatch.setattr(connections_module, "_STALE_WITHIN_S", 600.0)
 
 
 @pytest.fixture

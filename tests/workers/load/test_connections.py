@@ -71,7 +71,7 @@ async def post(
     connections: Connections, port: int, *, host: str = "127.0.0.1", scheme: str = "http", most_bytes: int = MOST_BYTES
 ) -> tuple[Response, Received]:
     received, url = Received(), f"{scheme}://{host}:{port}/path"
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(600):
         done = await connections.post(url, {"X": "y"}, b"body", received, time.perf_counter, most_bytes=most_bytes)
     return done, received
 
@@ -146,7 +146,7 @@ async def test_a_connection_that_the_server_has_closed_meanwhile_is_not_used_aga
     whole = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1"
     async with talking(saying(whole)) as port:
         await post(connections, port)
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(600):
             while connections._selector.get_map():  # noqa: ASYNC110 - until its goodbye has come; no event of ours
                 await asyncio.sleep(0.01)
         assert (await post(connections, port))[1].body == b"1"
@@ -180,7 +180,7 @@ async def test_chunks_have_the_times_of_their_coming(connections: Connections) -
         await writer.drain()
 
     received = Telling()
-    async with talking(talk) as port, asyncio.timeout(120):
+    async with talking(talk) as port, asyncio.timeout(600):
         url = f"http://127.0.0.1:{port}/"
         await connections.post(url, {}, b"body", received, time.perf_counter, most_bytes=MOST_BYTES)
     assert received.body == b"xxx"

@@ -1,11 +1,20 @@
-"""A server that takes connections and never answers."""
+"""A server that takes connections and never answers; and time for those that do."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
+
+from workers.probes import engine_metrics
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine may take its time to say its gauges."""
+    monkeypatch.setattr(engine_metrics, "_GAUGE_TIMEOUT_S", 600.0)
 
 
 @pytest_asyncio.fixture

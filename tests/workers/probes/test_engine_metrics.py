@@ -160,6 +160,7 @@ def test_llama_cpp_counts_what_its_cache_served_apart_and_an_older_one_not_at_al
     assert parse_gauges(LLAMA_CPP_PAGE, LLAMA_CPP) == GaugeReading(engine_running=2, engine_waiting=1)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("metrics", [(VLLM,), (SGLANG, VLLM)])
 async def test_the_gauges_of_a_running_server_are_read_by_its_names(
     metrics: tuple[Metrics, ...],
@@ -169,6 +170,7 @@ async def test_the_gauges_of_a_running_server_are_read_by_its_names(
         assert (await gauges.read(), await gauges.read()) == (EXPECTED, EXPECTED)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_server_without_such_a_page_is_asked_once(unused_tcp_port: int) -> None:
     async with serve(BEHAVIOURS) as server:
         gauges = Gauges(Endpoint(server.base_url, "m"), (VLLM,))
@@ -177,6 +179,7 @@ async def test_a_server_without_such_a_page_is_asked_once(unused_tcp_port: int) 
     assert await gauges.read() == GaugeReading()
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_server_that_is_gone_says_nothing_and_may_come_back(unused_tcp_port: int) -> None:
     gauges = Gauges(Endpoint(f"http://127.0.0.1:{unused_tcp_port}", "m"), (VLLM,))
     assert await gauges.read() == GaugeReading()

@@ -48,10 +48,11 @@ def test_each_sample_has_the_nearest_reading_within_half_a_second_or_none(
             assert abs(second.host_cpu_percent - second.t_s) == pytest.approx(nearest_s)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_window_is_read_each_second_and_at_its_end() -> None:
     async with serve(BEHAVIOURS, PAGE) as server:
         telemetry = Telemetry(Gauges(Endpoint(server.base_url, "m"), (VLLM,)), NO_GPUS)
-        async with telemetry.watching(), asyncio.timeout(120):
+        async with telemetry.watching(), asyncio.timeout(600):
             while not telemetry.readings:  # noqa: ASYNC110 - no event of ours
                 await asyncio.sleep(0.05)  # between two looks
             await asyncio.sleep(0.6)  # the next reading is the one at the end
@@ -79,13 +80,14 @@ async def test_a_window_that_is_given_up_leaves_no_probe_behind() -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()} | server_tasks()
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_page_that_takes_its_engine_long_is_read_less_often() -> None:
     asked = list[float]()
 
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         asked.append(time.monotonic())
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.7)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 27\r\n\r\nvllm:num_requests_running 3")
         writer.close()
 
@@ -100,11 +102,9 @@ async def test_a_page_that_takes_its_engine_long_is_read_less_often() -> None:
 async def test_what_a_probe_raises_is_a_bug_and_not_swallowed() -> None:
     telemetry = Telemetry(Gauges(Endpoint("http://127.0.0.1:1", "m"), (VLLM,)), NO_GPUS)
     telemetry._read_machine = None  # type: ignore[method-assign,assignment] # a bug made on purpose
-    began_s = time.monotonic()
     with pytest.raises(TypeError):
         async with telemetry.watching():
             await asyncio.sleep(1.2)
-    assert time.monotonic() - began_s < 60
 
 
 def server_tasks() -> set[asyncio.Task[object]]:

@@ -6,9 +6,11 @@ import contextlib
 import os
 import re
 import signal
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -30,6 +32,8 @@ PLAIN = [{"name": "plain"}]
 SLOWER_SLOT = "slot_differs"
 SLOW = {"token_s": 0.03}  # a run takes a second or two
 LOADS = [{"max_concurrency": streams, "num_prompts": 6} for streams in (1, 2)]
+#: The requests at which the windows of LOADS begin on an engine: its start and warm-ups come before.
+FIRST_RUN, SECOND_RUN = 1 + 4 + 1, 1 + 4 + 6 + 2 + 1
 
 
 @contextlib.contextmanager
@@ -63,8 +67,19 @@ def host(working: Home) -> Iterator[Home]:
     until(lambda: not working.engine_processes(), "the engines of the test are gone")
 
 
-def is_running(home: Home, *job_ids: str) -> bool:
-    return all(home.job(job_id).state == "running" for job_id in job_ids)
+def are_measured(home: Home, *job_ids: str) -> bool:
+    phases = {progress and progress.phase for progress in (home.job(job_id).progress for job_id in job_ids)}
+    return phases == {"measuring"}
+
+
+def begun_on_both(home: Home, **study: Any) -> str:
+    """A study whose engines start once each slot has one of them to start."""
+    both_start = home.folder / uuid.uuid4().hex
+    study["engine_flags"] = study["engine_flags"] | {"await_file": str(both_start)}
+    job_id = home.submit(**study)
+    until(lambda: len(home.engine_processes()) >= 4, "each slot has an engine and its guard")
+    both_start.touch()
+    return job_id
 
 
 def is_over(home: Home, *job_ids: str) -> bool:
@@ -80,12 +95,12 @@ def runs_of(home: Home, *job_ids: str) -> list[RunRecord]:
 
 
 def test_two_studies_run_side_by_side_and_their_runs_say_so(host: Home) -> None:
-    both_start = host.folder / "both start"
-    flags = SLOW | {"await_file": str(both_start)}
+    both_measure = host.folder / "both measure"
+    flags = {"await_file": str(both_measure), "await_at_request": FIRST_RUN}
     ids = [host.submit(arms=PLAIN, loads=LOADS, engine_flags=flags, alone=False) for _ in range(2)]
-    until(lambda: is_running(host, *ids) and len(host.engine_processes()) >= 4, "both engines are started")
+    until(lambda: are_measured(host, *ids), "the first windows of both are open")
     places = {tuple(process.cpu_affinity()) for process in host.engine_processes()}
-    both_start.touch()
+    both_measure.touch()
     until(lambda: is_over(host, *ids), "both studies end")
     assert [host.job(job_id).state for job_id in ids] == ["done", "done"]
     runs = runs_of(host, *ids)
@@ -115,10 +130,11 @@ def judged_as_disturbed(bundles: list[Bundle]) -> set[str]:
 
 def test_nothing_starts_beside_a_lone_study_though_its_worker_is_killed(home: Home) -> None:
     """Without GPUs, as here, it need not ask for that; with them it would say `alone = true`, which it says anyway."""
-    alone = home.submit(arms=PLAIN, loads=LOADS, engine_flags=SLOW, alone=True)
+    flags = {"await_file": str(home.folder / "never there"), "await_at_request": SECOND_RUN}
+    alone = home.submit(arms=PLAIN, loads=LOADS, engine_flags=flags, alone=True)
     later = home.submit(arms=PLAIN, loads=LOADS[:1], alone=False)
     with workers_of_two_slots(home) as workers:
-        until(lambda: len(home.runs()) == 1, "a first run")
+        until(home.runs, "a first run")  # another engine has fewer requests before the second one
         assert home.job(later).state == "queued"
         holder = (home.job(alone).worker or "").split("/")[1]
         psutil.Process(int(holder)).send_signal(signal.SIGKILL)
@@ -160,7 +176,7 @@ def assert_measured_once(home: Home, job_id: str) -> None:
 
 
 def test_the_slots_of_a_host_share_a_study_by_repeats(host: Home) -> None:
-    job_id = host.submit(**SPREAD)
+    job_id = begun_on_both(host, **SPREAD)
     until(lambda: is_over(host, job_id), "the study ends")
     assert_measured_once(host, job_id)
     places = blocks_by_slot(host, job_id)
@@ -172,8 +188,8 @@ def test_the_slots_of_a_host_share_a_study_by_repeats(host: Home) -> None:
 
 def test_a_slot_that_is_slower_than_its_like_is_named(host: Home) -> None:
     """Of six blocks of four runs it gets two or so; one would do."""
-    flags = {"token_s": 0.008, "half_as_fast_on": max(os.sched_getaffinity(0))}
-    job_id = host.submit(**SPREAD | {"repeats": 6, "loads": LOADS, "engine_flags": flags})
+    flags = {"token_s": 0.04, "half_as_fast_on": max(os.sched_getaffinity(0))}
+    job_id = begun_on_both(host, **SPREAD | {"repeats": 6, "loads": LOADS, "engine_flags": flags})
     until(lambda: is_over(host, job_id), "the study ends")
     bundles = bundles_of(host, job_id)
     slower = next(

@@ -11,14 +11,14 @@ from workers.worker import Worker
 
 SLOTS = {"plain": 1, "drafted": 3}
 SEARCH = {"label": "at once", "find": "concurrency", "max_concurrency": 16, "num_prompts": 16, "slo_share": 0.9}
-#: An answer of 8 tokens takes 160 ms, and a request waits for as long as all of those before it take on the slots.
+#: An answer of 8 tokens takes 400 ms, and a request waits for as long as all of those before it take on the slots.
 STUDY: dict[str, Any] = {
     "arms": [
-        {"name": name, "flags": {"slots": slots, "token-s": 0.02}, "baseline": name == "plain"}
+        {"name": name, "flags": {"slots": slots, "token-s": 0.05}, "baseline": name == "plain"}
         for name, slots in SLOTS.items()
     ],
     "loads": [{"label": "one", "max_concurrency": 1, "num_prompts": 2}, SEARCH],
-    "slo": {"ttft_ms": 150},
+    "slo": {"ttft_ms": 375},
 }
 
 

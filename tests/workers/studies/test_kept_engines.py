@@ -74,7 +74,7 @@ def test_an_engine_whose_version_is_unknown_is_not_kept(home: Home) -> None:
 def test_the_same_study_takes_the_engines_over_and_counts_one_start(keeping: tuple[Home, Worker]) -> None:
     home, worker = keeping
     first, before = measured(home, worker)
-    assert standing_still(home)
+    until(lambda: standing_still(home), "both are suspended")
     up = pids(home)
     second, after = measured(home, worker, name="another name", loads=[{"max_concurrency": 1, "num_prompts": 4}])
     third, last = measured(home, worker)
@@ -163,6 +163,6 @@ def test_a_worker_that_ends_leaves_none_behind(home: Home, end: signal.Signals) 
         until(lambda: any(it.keeps for it in list_workers(home.database)), "it says that it keeps engines")
         (listed,) = list_workers(home.database)
         assert (listed.keeps or "").startswith("2 engines until ")
-        assert standing_still(home)
+        until(lambda: standing_still(home), "both are suspended")
         worker.send_signal(end)
     until(lambda: not home.engine_processes(), "no engine is left")

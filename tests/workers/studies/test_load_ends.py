@@ -30,7 +30,7 @@ def measured(
 def test_a_duration_ends_a_run_that_is_whole(home: Home) -> None:
     run, requests = measured(home, {"max_concurrency": 1, "num_prompts": 64, "duration_s": 1.0}, token_s=0.02)
     assert (run.status, run.error) == ("completed", None)
-    assert 1 < len(requests) < 20
+    assert 0 < len(requests) < 64
     assert all(request.completion_tokens == 8 and request.error is None for request in requests)
 
 

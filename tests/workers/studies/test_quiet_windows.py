@@ -48,6 +48,7 @@ def test_every_run_is_published_before_the_next_window_and_none_during_one(
         begins(status, run)
 
     monkeypatch.setattr(JobStatus, "window_begins", noting)
+    monkeypatch.setattr(launch_runner, "_PATIENCE_S", PATIENCE_S)  # however long the ingester takes
     with beside(lambda stop: service.run(settings, stop)):
         while not quiet.under_way(settings.home, "ingester"):
             time.sleep(0.01)

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 
+from tests.workers.homes import PATIENCE_S
 from tests.workers.transformers_server.servers import MODEL
 
 PROMPT = "def area(width, height):\n    return width * height\n\n\ndef volume(width, height, depth):\n    return"
@@ -70,9 +71,9 @@ async def metrics(url: str) -> dict[str, float]:
     return {name: float(value) for name, value in samples}
 
 
-async def until(condition: Callable[[dict[str, float]], bool], url: str, within_s: float = 120.0) -> dict[str, float]:
+async def until(condition: Callable[[dict[str, float]], bool], url: str) -> dict[str, float]:
     """The metrics as soon as they fulfil the condition."""
-    deadline_s = time.monotonic() + within_s
+    deadline_s = time.monotonic() + PATIENCE_S
     while not condition(counters := await metrics(url)):
         assert time.monotonic() < deadline_s, counters
         await asyncio.sleep(0.01)  # between two looks

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.engine
 _RUNNING, _WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
 _ABORTED = 'drafthouse:request_failure_total{reason="abort"}'
 _FAILED = 'drafthouse:request_failure_total{reason="error"}'
-#: Seconds of work for the small target, unless it is stopped.
+#: Seconds of work for the small target.
 _LONG = 900
 #: So near to zero that the logits divided by it overflow, and sampling from them fails.
 _BREAKS: dict[str, Any] = {"temperature": 1e-45, "seed": 0}
@@ -25,7 +25,7 @@ _BREAKS: dict[str, Any] = {"temperature": 1e-45, "seed": 0}
 async def test_a_second_request_waits_for_the_first(assisted: str) -> None:
     async with (
         aiohttp.ClientSession() as session,
-        session.post(assisted + "/v1/completions", json=streamed(max_tokens=200)) as first,
+        session.post(assisted + "/v1/completions", json=streamed(max_tokens=_LONG)) as first,
     ):
         arriving = events(first)
         await anext(arriving)
@@ -58,7 +58,7 @@ async def test_a_client_that_leaves_stops_its_generation(any_server: str, form: 
 
 async def test_a_client_that_leaves_the_queue_is_never_served(assisted: str) -> None:
     before = await metrics(assisted)
-    first = asyncio.create_task(complete(assisted, max_tokens=200))
+    first = asyncio.create_task(complete(assisted, max_tokens=_LONG))
     await until(lambda counters: counters[_RUNNING] == 1, assisted)
     leaving = asyncio.create_task(stream(assisted, streamed()))
     await until(lambda counters: counters[_WAITING] == 1, assisted)
