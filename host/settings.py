@@ -52,18 +52,21 @@ class Settings(BaseSettings):
         default=ENGINES_FILE,
         description="file that lists this host's engines; default: the shipped one",
     )
-    database_url: str | None = Field(default=None, description="URL of the app database; default: SQLite under home")
+    # `exclude`: secret, may hold a password, or says who people are, so that no run records it
+    database_url: str | None = Field(
+        default=None, exclude=True, description="URL of the app database; default: SQLite under home"
+    )
     database_password_file: Path | None = Field(
         default=None, description="file with the password, which the URL then lacks"
     )
     broker_url: str | None = Field(
-        default=None, description="URL of Celery's broker; default: an embedded Valkey under home"
+        default=None, exclude=True, description="URL of Celery's broker; default: an embedded Valkey under home"
     )
     server: str | None = Field(
         default=None,
         description="address of a lab elsewhere on which `drafthouse` works",
     )
-    token: str | None = Field(default=None, repr=False, description="token for the lab elsewhere")
+    token: str | None = Field(default=None, exclude=True, repr=False, description="token for the lab elsewhere")
     broker_password_file: Path | None = Field(
         default=None, description="file with the password, which the URL then lacks"
     )
@@ -205,15 +208,17 @@ class Settings(BaseSettings):
     )
     engine_start_timeout_s: float = Field(default=600.0, gt=0, description="time for an engine to get ready")
     request_timeout_s: float = Field(default=600.0, gt=0, description="time for a request to be answered")
-    alarm_webhook: str = Field(default="", repr=False, description="address that alarms are posted to")
+    alarm_webhook: str = Field(default="", exclude=True, repr=False, description="address that alarms are posted to")
     alarm_webhook_form: Literal["slack", "teams"] = Field(default="slack", description="form of these posts")
     alarm_webhook_secret_file: Path | None = Field(
         default=None, description="file with the secret that signs posts; default: unsigned"
     )
-    alarm_email_to: str = Field(default="", description="recipients of alarms, separated by commas")
-    alarm_email_from: str = Field(default="", description="sender of these e-mails; default: the first recipient")
+    alarm_email_to: str = Field(default="", exclude=True, description="recipients of alarms, separated by commas")
+    alarm_email_from: str = Field(
+        default="", exclude=True, description="sender of these e-mails; default: the first recipient"
+    )
     alarm_smtp: str = Field(
-        default="smtp://localhost:25", description="mail server, such as smtps://user@mail.example.org"
+        default="smtp://localhost:25", exclude=True, description="mail server, such as smtps://user@mail.example.org"
     )
     alarm_smtp_password_file: Path | None = Field(default=None, description="file with the user's password there")
     sql_timeout_s: float = Field(default=30.0, gt=0, description="time limit of a user's own SQL query")

@@ -26,8 +26,6 @@ from workers.engine_runtime.launch import Command, RunningEngine
 from workers.probes.nvml import EngineGpus, driver_version
 from workers.slots import slot_record
 
-#: Addresses with passwords in them.
-_NOT_STORED = {"database_url", "broker_url"}
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 _CHUNK_BYTES = 1 << 22
 
@@ -70,7 +68,7 @@ def describe_environment(
         driver_version=driver_version(),
         gpus=tuple(map(str, gpus.gpus)),
         gpus_found_by=gpus.found_by,
-        settings=settings.model_dump(mode="json", exclude=_NOT_STORED) | slot_record(),
+        settings=settings.model_dump(mode="json") | slot_record(),
         slot=settings.slot if settings.slots > 1 else None,
         start_s=running.start_s if running else None,
     )

@@ -246,9 +246,7 @@ class Worker:
             self._waits_for = waits_for
 
     def _end_kept(self) -> None:
-        """End the engines of the last study if their time is over, or another program computes on this worker's GPUs;
-        record what is kept.
-        """
+        """End the engines of the last study if this worker waits, perhaps for its GPUs; record what is kept."""
         if self._waits_for is not None:
             self._kept.end()
         if (keeps := self._kept.words) != self._keeps:
@@ -311,6 +309,8 @@ class Worker:
                     return True
             except DATABASE_ERRORS:
                 raise
+            except WorkerStops:
+                return False
             except UnlikeHost as unlike:
                 logger.info("job %s is not helped: %s", job.job_id, unlike)
                 self._not_helped.add((job.job_id, job.attempt))

@@ -71,16 +71,23 @@ def test_a_cell_has_one_identity_in_every_study_and_other_cells_others(home: Hom
     assert {run.prompts_seed for run in home.runs()} == {0}
 
 
-def test_the_settings_are_stored_with_each_run_without_addresses_with_passwords(home: Home) -> None:
-    secret = "redis://:hunter2@127.0.0.1:1/0"
-    settings = home.settings.model_copy(update={"broker_url": secret})
+def test_the_settings_are_stored_with_each_run_without_secrets_or_people(home: Home) -> None:
+    secrets = {
+        "broker_url": "redis://:hunter2@127.0.0.1:1/0",
+        "token": "drafthouse_hunter2",
+        "alarm_webhook": "https://hooks.example.org/hunter2",
+        "alarm_smtp": "smtps://lab:hunter2@mail.example.org",
+        "alarm_email_to": "hunter2@example.org",
+        "alarm_email_from": "hunter2@example.org",
+    }
+    settings = home.settings.model_copy(update=secrets)
     queue.submit(settings, home.study(), actor=ADMIN)
     Worker(settings).work()
     for folder in find_bundles(home.settings.bundles):
         assert "hunter2" not in (folder / "run.json").read_text()
         stored = read_bundle(folder).run.circumstances.settings
         assert stored["request_timeout_s"] == settings.request_timeout_s
-        assert not {"broker_url", "database_url"} & set(stored)
+        assert not {*secrets, "database_url"} & set(stored)
 
 
 def test_an_engines_key_is_its_own_and_stands_in_no_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,21 +44,22 @@ _SHORT_TRANSACTIONS = (
     " WHEN '0' THEN set_config('idle_in_transaction_session_timeout', '10s', false) END,"
     " 3 * (SELECT count(datid) FROM pg_stat_activity) > 2 * current_setting('max_connections')::int"
 )
-_FEW_ARE_LEFT = "few_are_left"
+#: Until when a connection of `gives_way` is kept, and for how long its count of the server's connections holds.
+_KEPT_UNTIL_S, _COUNT_HOLDS_S = "kept_until_s", 60.0
 
 
 def app_engine(url: str, *, connections: tuple[int, int] = (5, 10), gives_way: bool = False) -> sa.Engine:
     """Connect to the app database and check its revision. Raises RevisionError.
 
     `connections`: how many a process keeps to PostgreSQL, and how many more it may open for a moment. With `gives_way`
-    it keeps none while the server has few left: each transaction then opens its own.
+    it keeps none while the server has few left, which it counts once a minute: each transaction then opens its own.
 
     Every transaction of `engine.begin()` or `engine.connect()` may write: on SQLite it begins with BEGIN IMMEDIATE, so
     it waits for others instead of failing half way. For reading alone use `reading(engine)`, which never waits.
     """
     engine = _unchecked_engine(url, connections)
     if gives_way:
-        sa.event.listen(engine, "checkin", _end_if_few_are_left)
+        sa.event.listen(engine, "checkin", _end_unless_kept)
     try:
         revisions.refuse_other_revision("app", _display_name(engine.url), _revision(engine))
     except BaseException:
@@ -179,12 +182,12 @@ def _prepare_postgresql(connection: DBAPIConnection, record: ConnectionPoolEntry
     cursor = connection.cursor()
     cursor.execute(_SHORT_TRANSACTIONS)
     if (row := cursor.fetchone()) is not None:
-        record.info[_FEW_ARE_LEFT] = row[2]
+        record.info[_KEPT_UNTIL_S] = 0.0 if row[2] else time.monotonic() + _COUNT_HOLDS_S
     connection.commit()
 
 
-def _end_if_few_are_left(_connection: DBAPIConnection | None, record: ConnectionPoolEntry) -> None:
-    if record.info.get(_FEW_ARE_LEFT):
+def _end_unless_kept(_connection: DBAPIConnection | None, record: ConnectionPoolEntry) -> None:
+    if time.monotonic() >= record.info.get(_KEPT_UNTIL_S, math.inf):
         record.close()
 
 

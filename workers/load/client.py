@@ -252,8 +252,10 @@ async def _sent(
     )
 
 
-def unsent(prompt: Prompt, params: RequestParams, *, index: int, intended_send_s: float) -> RequestRecord:
-    """Return the record of a request that was never sent."""
+def unsent(
+    prompt: Prompt, params: RequestParams, *, index: int, intended_send_s: float, why: str | None = None
+) -> RequestRecord:
+    """Return the record of a request that was not sent, or not yet."""
     return RequestRecord(
         index=index,
         prompt_id=prompt.prompt_id,
@@ -271,7 +273,7 @@ def unsent(prompt: Prompt, params: RequestParams, *, index: int, intended_send_s
         prompt_tokens=None,
         completion_tokens=None,
         finish_reason=None,
-        error="not sent: the server had ended before its turn came",
+        error=why,
         output_text="",
         expected=prompt.expected,
     )

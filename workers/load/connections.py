@@ -180,8 +180,7 @@ class Connections:
 
     async def open(self, url: str, count: int) -> None:
         """Open this many connections, so that no request of a window waits for its own. Failures are left to those."""
-        parts = urlsplit(url)
-        origin = _Origin(parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme])
+        origin = _origin_of(url)
         opening = [self._connect(origin) for _ in range(count)]
         for opened in await asyncio.gather(*opening, return_exceptions=True):
             if isinstance(opened, _Connection):

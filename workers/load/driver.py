@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -365,8 +365,8 @@ class Sending:
         """Record the turns of a session from this one on as failed and never sent."""
         for number in range(from_turn, first.requests):
             prompt = first if number == 0 else next_turn(first, number, first.later[number - 1], "")
-            blank = unsent(prompt, self.params, index=index + number - from_turn, intended_send_s=due_s)
-            self.window.add(replace(blank, error=why), due_s)
+            at = index + number - from_turn
+            self.window.add(unsent(prompt, self.params, index=at, intended_send_s=due_s, why=why), due_s)
 
     async def _send(self, index: int, prompt: Prompt, due_s: float, free_s: float) -> RequestRecord:
         window, answer = self.window, Answer()

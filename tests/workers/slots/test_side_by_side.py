@@ -15,7 +15,7 @@ import pytest
 
 from jobs import queue
 from jobs.table import Job
-from lab.errors import UserError
+from lab.errors import HostError, UserError
 from lab.metrics.measure import measure
 from lab.metrics.records import RunRecord
 from lab.study.plan import PlannedRun
@@ -287,9 +287,16 @@ async def test_engines_that_start_together_are_given_up_before_they_fill_the_mem
         finally:
             was_cancelled.set()
 
-    with pytest.raises(UserError, match='memory left while the engines of this study start together: use order = "int'):
+    start_together = 'memory left while the engines of this study start together: use order = "int'
+    with pytest.raises(HostError, match=f"{start_together}.* or end the other programs"):
         await while_memory_lasts(never_ready())
     await asyncio.wait_for(was_cancelled.wait(), 600)
+    readings = iter([memory._replace(available=memory.total)])
+    filled = memory._replace(available=memory.total // 11)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: next(readings, filled))
+    with pytest.raises(UserError, match=f"{start_together}.*at a time$") as refused:
+        await while_memory_lasts(never_ready())
+    assert not refused.value.is_of_host
 
 
 def test_an_engine_that_the_memory_cannot_hold_is_refused_unstarted(
@@ -302,9 +309,11 @@ def test_an_engine_that_the_memory_cannot_hold_is_refused_unstarted(
         refuse_without_memory([engine])
         left = psutil.virtual_memory()._replace(available=takes // 8)
         monkeypatch.setattr(psutil, "virtual_memory", lambda: left)
-        with pytest.raises(UserError, match='use order = "interleaved"'):
+        with pytest.raises(HostError, match=r'use order = "interleaved".* or end the other programs'):
             refuse_without_memory([engine])
-        with pytest.raises(UserError, match="memory left for 2 more engines of this study, and each takes"):
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: left._replace(total=takes))
+        with pytest.raises(UserError, match=r"memory left for 2 more engines of this study, .*at a time$") as refused:
             refuse_without_memory([], more=2, least_bytes=takes)
+        assert not refused.value.is_of_host
     finally:
         engine.stop(0.1)

@@ -12,15 +12,19 @@ from typing import Any
 
 import psutil
 import pytest
+import sqlalchemy as sa
 
 from jobs.fleet.worker_registry import list_workers
 from lab.metrics.records import RunRecord
+from lab.study.plan import PlannedRun
 from tests.warehouse.asking import ask
 from tests.workers.homes import NGRAM, REPOSITORY, Home, until, worker_environment
+from warehouse.app_db.engine import DATABASE_ERRORS
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.paired_runs import arm_runs
 from warehouse.queries.connect import open_warehouse
 from workers.engine_runtime.process import end_kept
+from workers.job_progress import JobStatus
 from workers.worker import Worker
 
 LONG_S = 3600.0
@@ -58,9 +62,13 @@ def pids(home: Home) -> set[int]:
     return {process.pid for process in home.engine_processes()}
 
 
-def standing_still(home: Home) -> bool:
+def engines_standing_still(home: Home) -> list[psutil.Process]:
     engines = [process for process in home.engine_processes() if "stand_in_engine" in " ".join(process.cmdline()[1:4])]
-    return len(engines) == 2 and all(process.status() == psutil.STATUS_STOPPED for process in engines)
+    return [process for process in engines if process.status() == psutil.STATUS_STOPPED]
+
+
+def standing_still(home: Home) -> bool:
+    return len(engines_standing_still(home)) == 2
 
 
 def test_an_engine_whose_version_is_unknown_is_not_kept(home: Home) -> None:
@@ -136,6 +144,46 @@ def test_another_repeat_of_the_same_study_gets_a_start_of_its_own(keeping: tuple
     assert [run.launch_index for run in again if run.taken_over_from is not None] == [0]
     assert {run.taken_over_from for run in again} == {None, f"{runs[0].job_id}/1"}
     assert up.isdisjoint(pids(home))
+
+
+def test_engines_are_not_kept_if_one_was_started_again(
+    keeping: tuple[Home, Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The idle one is killed while the other is measured, so that no run fails."""
+    (home, worker), begins, killed = keeping, JobStatus.window_begins, list[psutil.Process]()
+
+    def killing(status: JobStatus, run: PlannedRun) -> None:
+        begins(status, run)
+        if killed:
+            return
+        killed.extend(engines_standing_still(home))
+        guards = [process.parent() for process in killed]
+        for process in killed:
+            process.kill()
+        ended = psutil.STATUS_ZOMBIE
+        until(lambda: all(it is not None and it.status() == ended for it in guards), "the guard ends")
+
+    monkeypatch.setattr(JobStatus, "window_begins", killing)
+    _, runs = measured(home, worker)
+    assert len(killed) == 1
+    assert [run.status for run in runs] == ["completed"] * 2
+    assert pids(home) == set()
+
+
+def test_they_end_with_their_time_while_the_database_is_away(home: Home) -> None:
+    home = replace(home, settings=home.settings.model_copy(update={"keep_engines_for_s": 5.0}))
+    say_version(home, "1.2.3")
+    worker = Worker(home.settings)
+    measured(home, worker)
+    with home.database.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE alembic_version RENAME TO away"))
+
+    def are_gone() -> bool:
+        with pytest.raises(DATABASE_ERRORS):
+            worker.work()
+        return not home.engine_processes()
+
+    until(are_gone, "they end")
 
 
 def test_they_end_when_their_time_is_over(home: Home) -> None:

@@ -22,14 +22,18 @@ from warehouse.queries.rows import Row, dicts
 #: The `find` of a search, by the metric that it gives.
 _FINDS = {CAPACITY.name: ("rate",), CAPACITY_CONCURRENCY.name: ("concurrency",)}
 _ROWS = """
-    WITH trials AS (
+    WITH counted AS (
+        SELECT * FROM results
+        WHERE list_contains($1, job_id) AND search IS NOT NULL AND status = 'completed' AND is_valid IS NOT false
+        QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC) = 1
+    ),
+    trials AS (
         SELECT job_id, arm, workload, search AS pattern, repeat, min(run_id) AS run_id, any_value(study_id) AS study_id,
             any_value(launch_index) AS launch_index, any_value(taken_over_from) AS taken_over_from,
-            any_value(CASE WHEN origin = 'measured' OR tool = 'drafthouse' THEN host END) AS host,
-            any_value(arm_id) AS arm_id,
+            any_value(arm_id) AS arm_id, string_agg(DISTINCT host, ' and ' ORDER BY host)
+                FILTER (origin = 'measured' OR tool = 'drafthouse') AS host,
             coalesce(any_value(hardware), 'unknown hardware') AS hardware, min(started_at)::DATE AS day
-        FROM runs WHERE list_contains($1, job_id) AND search IS NOT NULL GROUP BY GROUPING SETS (
-            (job_id, arm, workload, search, repeat), (job_id, arm, workload, search))
+        FROM counted GROUP BY GROUPING SETS ((job_id, arm, workload, search, repeat), (job_id, arm, workload, search))
     )
     SELECT c.*, t.run_id, t.launch_index, t.taken_over_from, t.host, t.arm_id, t.study_id, t.hardware, t.day
     FROM capacities AS c JOIN trials AS t

@@ -48,6 +48,14 @@ def test_the_ratio_of_capacities_has_an_interval_and_a_verdict(searched: Setting
     assert draft.sentence("no draft").startswith(f"{draft.arm.arm} carries {ratio.value:.2f}× [{ratio.low:.2f}, ")
 
 
+def test_a_repeat_measured_on_two_hosts_is_no_pair_of_one(settings: Settings) -> None:
+    write_search(settings.bundles, moves_in_repeat=1)
+    ingest_all(settings)
+    with open_warehouse(settings.warehouse_file) as con:
+        (pair,) = compare_study(con, "job-search", "capacity").pairs
+    assert pair.comparison.blocks == 2
+
+
 def test_the_cost_at_capacity_counts_tokens_within_the_slo(searched: Settings) -> None:
     with open_warehouse(searched.warehouse_file) as con:
         plain, draft = study_capacities(con, "job-search", price_usd_per_hour=3.6)
