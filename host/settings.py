@@ -57,7 +57,7 @@ class Settings(BaseSettings):
         default=None, exclude=True, description="URL of the app database; default: SQLite under home"
     )
     database_password_file: Path | None = Field(
-        default=None, description="file with the password, which the URL then lacks"
+        default=None, description="file with the database's password, if its URL has none"
     )
     broker_url: str | None = Field(
         default=None, exclude=True, description="URL of Celery's broker; default: an embedded Valkey under home"
@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     )
     token: str | None = Field(default=None, exclude=True, repr=False, description="token for the lab elsewhere")
     broker_password_file: Path | None = Field(
-        default=None, description="file with the password, which the URL then lacks"
+        default=None, description="file with the broker's password, if its URL has none"
     )
     home_group: str | None = Field(
         default=None,
@@ -120,7 +120,7 @@ class Settings(BaseSettings):
         description="claim with a user's role, that of new users if it names none; default: `drafthouse user` sets it",
     )
     web_oidc_new_users: Literal["refused", "viewer", "submitter"] = Field(
-        default="refused", description="role of the provider's users who are new here"
+        default="refused", description="role of a provider's user at the first sign-in"
     )
     web_oidc_absent_days: int = Field(
         default=30,
@@ -150,7 +150,7 @@ class Settings(BaseSettings):
     )
     web_share_by: Literal["everybody", "owners", "administrators"] = Field(
         default="owners",
-        description="who may publish such links: everybody, owners (of the study or run), or administrators",
+        description="who may create links without a login: everybody, owners (of the study or run), or administrators",
     )
     web_snapshots: int = Field(
         default=3,
@@ -208,19 +208,19 @@ class Settings(BaseSettings):
     )
     engine_start_timeout_s: float = Field(default=600.0, gt=0, description="time for an engine to get ready")
     request_timeout_s: float = Field(default=600.0, gt=0, description="time for a request to be answered")
-    alarm_webhook: str = Field(default="", exclude=True, repr=False, description="address that alarms are posted to")
-    alarm_webhook_form: Literal["slack", "teams"] = Field(default="slack", description="form of these posts")
+    alarm_webhook: str = Field(default="", exclude=True, repr=False, description="address to which alarms are posted")
+    alarm_webhook_form: Literal["slack", "teams"] = Field(default="slack", description="form of posted alarms")
     alarm_webhook_secret_file: Path | None = Field(
         default=None, description="file with the secret that signs posts; default: unsigned"
     )
     alarm_email_to: str = Field(default="", exclude=True, description="recipients of alarms, separated by commas")
     alarm_email_from: str = Field(
-        default="", exclude=True, description="sender of these e-mails; default: the first recipient"
+        default="", exclude=True, description="sender of alarms by e-mail; default: the first recipient"
     )
     alarm_smtp: str = Field(
         default="smtp://localhost:25", exclude=True, description="mail server, such as smtps://user@mail.example.org"
     )
-    alarm_smtp_password_file: Path | None = Field(default=None, description="file with the user's password there")
+    alarm_smtp_password_file: Path | None = Field(default=None, description="file with the mail server's password")
     sql_timeout_s: float = Field(default=30.0, gt=0, description="time limit of a user's own SQL query")
     sql_memory_mib: int = Field(default=1024, ge=64, description="memory limit of a user's own SQL query")
 

@@ -327,8 +327,10 @@ def test_a_session_that_has_gone_in_a_transaction_holds_no_job(home: Home) -> No
 def test_a_migration_may_pause_on_a_busy_host(database_url: str, tmp_path: Path) -> None:
     noted = (
         "CREATE TABLE seen (pause_limit text)",
-        "CREATE FUNCTION note() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN"
-        " INSERT INTO public.seen VALUES (current_setting('idle_in_transaction_session_timeout')); END $$",
+        (
+            "CREATE FUNCTION note() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " INSERT INTO public.seen VALUES (current_setting('idle_in_transaction_session_timeout')); END $$"
+        ),
         "CREATE EVENT TRIGGER note ON ddl_command_end EXECUTE FUNCTION note()",
     )
     engine = sa.create_engine(database_url)
