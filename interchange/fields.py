@@ -21,6 +21,8 @@ from lab.metrics.measure import Value
 from warehouse.bundles.imported_run import COLUMNS, ImportedRun, LeftOut, Scalar
 
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99")
+#: SGLang's request rate if each request was sent at the time that a trace says.
+TRACE = "trace"
 #: Reasons to leave out a figure that several tools share.
 STD = "standard deviations are not stored"
 CHUNK_RATE = "counted in chunks, not tokens: too low by the acceptance length"
@@ -36,8 +38,10 @@ def started_at(epoch_s: float | None) -> str | None:
 
 #: Seconds since 1970, as a time of day.
 Moment = Annotated[Number, AfterValidator(started_at)]
-#: Requests per second; None for "inf", Infinity and null: all requests were sent at once.
-_Rate = Annotated[Number | None, BeforeValidator(lambda value: None if value in ("inf", float("inf")) else value)]
+#: Requests per second; None for "inf", Infinity and null (all requests were sent at once), and for SGLang's "trace".
+_Rate = Annotated[
+    Number | None, BeforeValidator(lambda value: None if value in ("inf", float("inf"), TRACE) else value)
+]
 _Rates = Annotated[Numbers, AfterValidator(lambda values: tuple(all_known(values)) or None)]
 #: How each metric and column is read unless its figure has a type of its own.
 _TYPES: dict[str | None, Any] = {

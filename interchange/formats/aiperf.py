@@ -237,9 +237,12 @@ def _drafted_per_round(taken: Taken) -> int | None:
 
 
 def _fits(taken: Taken, group: RequestLines) -> bool:
-    """Return whether these are the summary's own requests: as many, with the same mean time to the first token."""
+    """Return whether these are the summary's own requests: as many, with the same mean times as far as it has them."""
     recomputed: Mapping[str, Value] = build.of_requests(aiperf_requests.requests(group))
-    same = ("requests_completed", "ttft_mean_ms", "e2e_mean_ms")
+    counts = (
+        ("requests_completed",) if taken.metrics["requests_completed"] else ("requests_completed", "requests_failed")
+    )
+    same = (*counts, *(name for name in ("ttft_mean_ms", "e2e_mean_ms") if name in taken.metrics))
     both = [(taken.metrics.get(name), recomputed.get(name)) for name in same]
     return all(
         isinstance(printed, (int, float))

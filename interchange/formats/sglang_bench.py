@@ -36,7 +36,7 @@ _OF_ONE_LENGTH = "if random_range_ratio is 1"
 _FIGURES: tuple[Figure, ...] = (
     Figure("dataset_name", "dataset"),
     Figure("request_rate", "request_rate_rps", "Infinity is a closed loop"),
-    Figure("max_concurrency", "concurrency", "unknown if the file has no request_rate"),
+    Figure("max_concurrency", "concurrency", "unknown without a request_rate, and with a trace"),
     Figure("server_info.model_path", "target"),
     Figure("server_info.version", "engine_version"),
     Figure("server_info.speculative_algorithm", "method", type=one_of(_METHODS)),

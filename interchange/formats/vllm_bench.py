@@ -16,6 +16,7 @@ from interchange.fields import (
     CHUNK_RATE,
     OTHER_PERCENTILE,
     STD,
+    TRACE,
     Figure,
     Format,
     Moment,
@@ -41,7 +42,7 @@ _POSITIONS = "spec_decode_per_position_acceptance_rates"
 _FIGURES: tuple[Figure, ...] = (
     Figure("model_id", "target"),
     Figure("num_prompts", "num_prompts"),
-    Figure("max_concurrency", "concurrency", "unknown if the file has no request_rate"),
+    Figure("max_concurrency", "concurrency", "unknown without a request_rate, and with ramp_up_strategy"),
     Figure("request_rate", "request_rate_rps", '"inf" is a closed loop'),
     Figure("burstiness", "burstiness"),
     Figure("endpoint_type", "endpoint", "if it is one of OpenAI's", type=one_of(_ENDPOINTS)),
@@ -71,6 +72,11 @@ _FIGURES: tuple[Figure, ...] = (
     *(figure for name, (ours, why) in _LATENCIES.items() for figure in statistics_of(f"{{}}_{name}_ms", ours, why)),
     *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", why) for name, (ours, why) in _LATENCIES.items()),
     *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
+    *(
+        Figure(f"{statistic}_{name}_ms", None, "has the wait for the client's own limit")
+        for name in ("client_queue_time", "e2el_including_client_queue")
+        for statistic in ("mean", "median", "std", "p25", "p50", "p75", "p80", "p90", "p95", "p99", "p99.9")
+    ),
     *(Figure(f"p{q}_{name}_ms", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (25, 75, 80, 99.9)),
 )
 _NOTES = {
@@ -153,8 +159,10 @@ def _run(part: Part, place: str) -> ImportedRun:
 
 
 def forget_unknown_loop(part: Part, taken: Taken) -> None:
-    """Forget the concurrency limit of a file without a rate, which may belong to a closed or an open loop."""
-    if "request_rate" not in part.content:
+    """Forget the concurrency limit of a file without a rate, which may belong to a closed or an open loop, and that of
+    a rate that a trace or a ramp changes: alone it would mean a closed loop.
+    """
+    if part.content.get("request_rate", TRACE) == TRACE or part.content.get("ramp_up_strategy") is not None:
         taken.columns.pop("concurrency", None)
 
 

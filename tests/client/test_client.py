@@ -157,6 +157,14 @@ def test_an_interrupted_fetch_is_continued_and_a_damaged_one_is_refused(lab: Ser
     assert client.pull(file)
 
 
+@pytest.mark.usefixtures("unhurried")
+def test_a_fetch_killed_after_its_last_byte_is_used(lab: Served, tmp_path: Path) -> None:
+    client, file, whole = lab.client(), tmp_path / "warehouse.duckdb", lab.settings.warehouse_file.read_bytes()
+    (tmp_path / f".warehouse.duckdb.{client.snapshot().digest[:12]}.part").write_bytes(whole)
+    assert client.pull(file)
+    assert (file.read_bytes() == whole, list(tmp_path.iterdir())) == (True, [file])
+
+
 class Watching(drafthouse.Lab):
     """Notes that the lab was away."""
 

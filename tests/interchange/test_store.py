@@ -278,6 +278,7 @@ def test_a_run_in_which_nothing_completed_is_a_failed_one(settings: Settings, tm
         ({"request_rate": "inf", "max_concurrency": 4}, (True, "closed loop", "inf")),
         ({"request_rate": 2.5, "max_concurrency": 4}, (False, "2.5", 2.5)),
         ({"request_rate": "inf", "max_concurrency": None}, (None, "unknown", None)),
+        ({"request_rate": "inf", "max_concurrency": 4, "ramp_up_strategy": "linear"}, (None, "unknown", None)),
     ],
 )
 def test_a_loop_is_closed_open_or_unknown(

@@ -143,6 +143,27 @@ def test_aiperfs_warm_up_is_left_out_and_failures_have_no_latency() -> None:
     assert (run.metrics["requests_completed"], run.metrics["requests_failed"]) == (6, 1)
 
 
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_aiperfs_files_of_a_run_without_first_tokens_are_one_run(*, has_failed: bool) -> None:
+    folder = SAMPLES / "aiperf/spec-code-c4"
+    summary = json.loads((folder / "profile_export_aiperf.json").read_text())
+    lines = [json.loads(line) for line in (folder / "profile_export.jsonl").read_text().splitlines()]
+    kept = ("request_latency", "usage_completion_tokens", "usage_prompt_tokens")
+    for line in lines:
+        line["metrics"] = {} if has_failed else {name: line["metrics"][name] for name in kept}
+        line["error"] = {"message": "no"} if has_failed else None
+    gone = ("time_to_first_token", "inter_chunk_latency", "inter_token_latency")
+    gone = (*gone, "request_count", "request_latency", "request_throughput") if has_failed else gone
+    summary = {name: value for name, value in summary.items() if name not in gone}
+    summary |= {"error_request_count": {"unit": "requests", "avg": len(lines)}} if has_failed else {}
+    files = {"profile_export_aiperf.json": [summary], "profile_export.jsonl": lines}
+    (run,) = read_runs(
+        [ForeignFile(name, "\n".join(map(json.dumps, values)).encode()) for name, values in files.items()]
+    ).runs
+    assert run.requests is not None
+    assert len(run.requests) == len(lines)
+
+
 def test_sglangs_accept_length_is_cumulative_so_it_is_left_out() -> None:
     run = only(sample("sglang-bench-serving/spec-random64x48-c4.jsonl") | {"accept_length": 2.7})
     assert run.metrics["acceptance_length"] is None
@@ -284,6 +305,19 @@ def test_a_loop_of_which_the_file_says_no_rate_is_unknown() -> None:
     assert only(content).columns["concurrency"] == 4
     del content["request_rate"]
     assert only(content).columns["concurrency"] is None
+
+
+def test_sglangs_requests_by_a_trace_are_neither_a_rate_nor_a_closed_loop() -> None:
+    content = sample("sglang-bench-serving/spec-random64x48-c4.jsonl") | {"max_concurrency": 4}
+    assert only(content).columns["concurrency"] == 4
+    columns = only(content | {"request_rate": "trace"}).columns
+    assert (columns["concurrency"], columns["request_rate_rps"]) == (None, None)
+
+
+def test_waits_for_the_clients_own_limit_are_no_labels() -> None:
+    names = ("mean_client_queue_time_ms", "p99_e2el_including_client_queue_ms")
+    run = only(sample("vllm-bench/spec-code-c4.json") | dict.fromkeys(names, 12.5))
+    assert [(run.printed[name], name in run.labels) for name in names] == [(12.5, False)] * 2
 
 
 def test_a_percentile_with_a_point_in_its_name_is_read() -> None:

@@ -126,10 +126,12 @@ def compare(
     if runs or any_workload:
         raise UserError("--run and --any-workload belong to --with: arms of one study are compared with all their runs")
     if judge_again:
+        _refuse_options("--judge-again", {"--fail-if-slower": fail_if_slower, "--json": as_json})
         judged = the_lab().judge_again(study)
         print_text(f"Judged again: as soon as it is published, --judgement {judged} shows it beside the first.")
         return
     if by is not None:
+        _refuse_options("--by", {"--fail-if-slower": fail_if_slower, "--table": table, "--strict": strict})
         compare_groups(study, by, metric, baseline, as_json=as_json)
         return
     limit = None if fail_if_slower is None else share(fail_if_slower)
@@ -167,9 +169,7 @@ def compare(
 
 def _refuse_options(option: str, given: Mapping[str, object]) -> None:
     if named := [name for name, value in given.items() if value]:
-        raise UserError(
-            f"{named[0]} needs runs that were alternated, within one study: leave out {named[0]} or {option}"
-        )
+        raise UserError(f"{named[0]} and {option} do not go together: leave out one of them")
 
 
 def compare_groups(

@@ -51,7 +51,7 @@ def replicate(
             more = (f" --study {study}" if study else "") + (" --reference" if reference else "")
             _show_queued(results_url(here.public_url, job_id), f"{source}{more}", job_id, as_json=as_json)
             return
-        ended = follow_to_results(here, job_id)
+        ended = follow_to_results(here, job_id, on_stderr=as_json)
         here = the_lab()  # with the runs published since
         _show(here.warehouse_file, source, name, job_id, as_json=as_json)
         fail_if_runs_failed(ended)

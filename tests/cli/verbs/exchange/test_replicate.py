@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from host.settings import Settings
 from jobs.presets import load_preset
-from tests.cli.homes import Home, new_home
+from tests.cli.homes import DRAFTHOUSE, REPOSITORY, Home, new_home
 from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
+from tests.workers.homes import until
 
 SOURCE = "friday-night-2025-12"
 
@@ -38,6 +40,24 @@ def test_the_preset_is_submitted_once_and_waited_for_after_that(home: Home, monk
     assert (job["name"], job["state"]) == ("friday-night (reference)", "queued")
     assert json.loads(home.ask("replicate", SOURCE, "--reference", "--json").stdout)["job_id"] == job["job_id"]
     assert len(json.loads(home.ask("jobs", "--json").stdout)) == 1
+
+
+def test_json_on_standard_output_is_not_mixed_with_the_progress(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAFTHOUSE_WORKERS_ELSEWHERE", "true")
+    job_id = json.loads(home.ask("replicate", SOURCE, "--reference", "--json").stdout)["job_id"]
+    printed, progress = tmp_path / "printed", tmp_path / "progress"
+    words = (DRAFTHOUSE, "replicate", SOURCE, "--reference", "--wait", "--json")
+    with printed.open("w") as out, progress.open("w") as err:
+        waiting = subprocess.Popen(words, cwd=REPOSITORY, env=home.environment, stdout=out, stderr=err)
+        try:
+            until(lambda: "queued" in printed.read_text() + progress.read_text(), "it follows the job")
+        finally:
+            home.ask("cancel", job_id)
+        assert waiting.wait(600) == 1
+    assert printed.read_text() == ""
+    assert f"{job_id}: cancelled" in progress.read_text()
 
 
 def test_once_it_has_run_both_stand_side_by_side_with_what_differs(home: Home, settings: Settings) -> None:
