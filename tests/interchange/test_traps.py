@@ -152,7 +152,7 @@ def test_aiperfs_files_of_a_run_without_first_tokens_are_one_run(*, has_failed: 
     for line in lines:
         line["metrics"] = {} if has_failed else {name: line["metrics"][name] for name in kept}
         line["error"] = {"message": "no"} if has_failed else None
-    gone = ("time_to_first_token", "inter_chunk_latency", "inter_token_latency")
+    gone: tuple[str, ...] = ("time_to_first_token", "inter_chunk_latency", "inter_token_latency")
     gone = (*gone, "request_count", "request_latency", "request_throughput") if has_failed else gone
     summary = {name: value for name, value in summary.items() if name not in gone}
     summary |= {"error_request_count": {"unit": "requests", "avg": len(lines)}} if has_failed else {}
