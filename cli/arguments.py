@@ -31,6 +31,13 @@ Wait = Annotated[
 PricePerHour = Annotated[float | None, typer.Option(help="USD per hour, instead of the recorded price.")]
 
 
+def only_one_of(**options: object) -> None:
+    """Refuse options that exclude each other: a verb would ignore one of them. Raises UserError."""
+    given = [f"--{name.removeprefix('as_')}" for name, value in options.items() if value]
+    if len(given) > 1:
+        raise UserError(f"give one of {' and '.join(given)}: they exclude each other")
+
+
 def share(text: str) -> float:
     """Read a share of 0 up to 1. Raises UserError."""
     try:

@@ -64,6 +64,9 @@ def _configuration(url: str, folder: Path) -> str:
 
 
 def _write_private(path: Path, text: str) -> None:
-    path.touch(mode=0o600, exist_ok=True)
-    path.chmod(0o600)
-    path.write_text(text, encoding="utf-8")
+    """Write the file whole: a worker may read it at any moment."""
+    writing = path.with_name(f".{path.name}.writing")
+    writing.touch(mode=0o600)
+    writing.chmod(0o600)
+    writing.write_text(text, encoding="utf-8")
+    writing.replace(path)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cli.arguments import AsJson, StudyId
+from cli.arguments import AsJson, StudyId, only_one_of
 from cli.output import print_json, print_literally, print_table, print_text
 from cli.results import results_of
 from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, MatrixCell, RankCorrelation
@@ -42,6 +42,8 @@ def acceptance(
     """
     if beside and not matrix:
         raise UserError("--beside adds a study to the table of --matrix: give both")
+    only_one_of(golden=golden, matrix=matrix)
+    only_one_of(golden=golden, as_json=as_json)
     with results_of(study) as con:
         if matrix:
             studies = (study, *(beside or ()))

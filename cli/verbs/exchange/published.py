@@ -33,7 +33,13 @@ def published(
     source: SourceName = None, *, golden: GoldenFile = None, study: OurStudy = None, as_json: AsJson = False
 ) -> None:
     """List published figures by source, with the doubts about them."""
+    if study is not None and golden is None:
+        raise UserError("--study puts a study's lengths beside those of --golden: give both")
     if golden is not None:
+        if source is not None:
+            raise UserError(
+                f"--golden shows the lengths of a file, and none of the source {source!r}: give one of them"
+            )
         _show_golden(golden, study, as_json=as_json)
         return
     with open_warehouse(the_lab().warehouse_file) as con:

@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from access.local import local_actor
+from cli.arguments import only_one_of
 from cli.lab import ready_settings
 from cli.output import print_text
 from cli.verbs.operate.up import TEND_EVERY_S, become
@@ -54,8 +55,7 @@ def worker(
     """
     if context.invoked_subcommand is not None:
         return
-    if drain + once + (until is not None) > 1:
-        raise UserError("give one of --drain, --once and --until")
+    only_one_of(drain=drain, once=once, until=until is not None)
     if enrolled is not None:
         os.environ.update(keys_of(enrolled))
     settings = ready_settings()

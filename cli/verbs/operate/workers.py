@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from access.local import local_actor
-from cli.arguments import AsJson
+from cli.arguments import AsJson, only_one_of
 from cli.here import Here
 from cli.lab import ready_settings
 from cli.output import print_json, print_table, print_text
@@ -27,6 +27,7 @@ def workers(
     as_json: AsJson = False,
 ) -> None:
     """List the workers: what each measures, or why it waits."""
+    only_one_of(mended=mended, drain=drain, as_json=as_json)
     settings = ready_settings()
     database = Here(settings).database
     if drain is not None:

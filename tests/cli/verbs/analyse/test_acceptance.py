@@ -47,6 +47,8 @@ def test_the_matrix_takes_the_arms_of_several_studies(studied: Home) -> None:
     assert len(lines) == 1 + len(alone)
     refusal = studied.refusal("acceptance", "small", "--beside", "small")
     assert "--beside adds a study to the table of --matrix" in refusal
+    assert "--golden and --matrix: they exclude" in studied.refusal("acceptance", "small", "--matrix", "--golden")
+    assert "--golden and --json: they exclude" in studied.refusal("acceptance", "small", "--golden", "--json")
     missing = studied.ask("acceptance", "small", "--matrix", "--beside", "nothing")
     assert "no results of 'nothing'" in missing.stderr
 

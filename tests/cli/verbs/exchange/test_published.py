@@ -49,5 +49,7 @@ def test_golden_lengths_of_a_file_are_shown_and_another_file_is_refused(home: Ho
         ("some-model", 3.08, None)
     ]
     assert "3.08" in home.ask("published", "--golden", str(file)).stdout
+    assert "give both" in home.refusal("published", "--study", "small")
+    assert "give one of them" in home.refusal("published", "infra-pods", "--golden", str(file))
     file.write_text("- 1")
     assert "should be a mapping" in home.ask("published", "--golden", str(file)).stderr

@@ -38,6 +38,7 @@ def test_hosts_are_listed_drained_and_mended(home: Home) -> None:
         as_json = json.loads(home.ask("workers", "--json").stdout)
         assert [row["state"] for row in as_json["workers"]] == ["free"]
         assert [host["host"] for host in as_json["set_aside"]] == ["w1"]
+        assert "--mended and --drain: they" in home.refusal("workers", "--mended", "w1", "--drain", "w1")
         assert home.ask("workers", "--mended", "w1").stdout == "w1 takes studies again\n"
         assert home.ask("workers", "--mended", "w1").returncode == 2
         assert "the worker of w1 will end after the block" in home.ask("workers", "--drain", "w1").stdout
