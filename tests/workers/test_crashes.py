@@ -239,7 +239,7 @@ TUNING = {
         {"name": "look-up", "flags": {"token-s": 0.01}, "speculation": NGRAM},
     ],
     "loads": [{"max_concurrency": 1, "num_prompts": 4}],
-    "tune": {"drafted_tokens": [1, 3], "budget_minutes": 0.2},
+    "tune": {"drafted_tokens": [1, 3], "budget_minutes": 30.0},  # also a busy machine does not use it up
 }
 SEARCH = {
     "arms": [{"name": "plain", "flags": {"slots": 2, "token-s": 0.05}}],
@@ -257,9 +257,11 @@ def test_a_killed_worker_of_an_adaptive_study_loses_and_doubles_nothing(home: Ho
         folder=REPOSITORY,
         output=home.folder / "worker.log",
     )
-    until(lambda: len(home.runs()) >= 3 and measuring(home, job_id), "a fourth run")
-    first.kill()
-    first.wait()
+    try:
+        until(lambda: len(home.runs()) >= 3 and measuring(home, job_id), "a fourth run")
+    finally:
+        first.kill()
+        first.wait()
     done = {run.run_id: run.started_at for run in home.runs()}
     until(lambda: not home.engine_processes(), "the engine is gone with its worker")
     assert leases.requeue_expired(home.database, is_dead) == [job_id]
