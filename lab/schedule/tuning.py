@@ -25,12 +25,13 @@ _FINAL_ARMS = 3
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a tuning needs to know of a run; the speed is None if the run failed or does not count."""
+    """What a tuning needs to know of a run; the speed is None if it failed, or if it is invalid (`is_disturbed`)."""
 
     speed: float | None
     accepted: tuple[float, ...] = ()
     took_s: float = 0.0  # as far as is known
     engine_start_s: float = 0.0
+    is_disturbed: bool = False
 
 
 @dataclass
@@ -91,6 +92,7 @@ class Tuning:
                             run.repeat,
                             result.speed,
                             result.accepted,
+                            result.is_disturbed,
                         )
                         for run, result in results
                     ]
@@ -179,7 +181,7 @@ class Tuning:
             "most repeats": f"Some loads are inconclusive after {self._tune.most_repeats} repeats",
             "most runs": f"Some loads are inconclusive after the {self._most_runs} runs that a race may take",
             "budget spent": "The budget did not allow another round",
-            "nothing to compare": "No load has both a run without speculation and one with it",
+            "nothing to compare": "No load has both a valid run without speculation and one with it",
         }
         caveats = progress.choice.caveats if progress.choice else ""
         return End(progress.race_end, sentences[progress.race_end] + (f". {caveats}" if caveats else ""))
@@ -201,4 +203,5 @@ def result_of(outcome: Outcome) -> RunResult:
         accepted=tuple(accepted) if isinstance(accepted, tuple) else (),
         took_s=outcome.took_s or 0.0,
         engine_start_s=outcome.engine_start_s or 0.0,
+        is_disturbed=outcome.error is None and not outcome.is_valid,
     )

@@ -2,7 +2,7 @@
 
 The first block is for what comes free: no speculation, each draft at the greatest k, and at the smallest k those drafts
 that can still win after what was measured at the greatest k. From the second block on only those settings run, and only
-at those loads, that could still beat the best one there by more than the margin.
+at those loads, that could still beat the best one there by more than the margin. Invalid runs are repeated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def next_round(space: Space, runs: Sequence[TunedRun], limits: Limits) -> Round 
     if blocks >= limits.blocks:
         return None
     wanted = _affordable(
-        _may_change_the_choice(space, runs, standing_at), None if limits.runs is None else limits.runs - len(runs)
+        _may_change_the_choice(space, runs, standing_at) | _disturbed(runs),
+        None if limits.runs is None else limits.runs - len(runs),
     )
     loads: dict[Setting, list[int]] = {}
     for setting, load in sorted(wanted):
@@ -89,6 +90,26 @@ def _may_change_the_choice(
                 worth |= {NONE: math.inf, chosen: math.inf}
             wanted |= {(setting, load): max(gain, wanted.get((setting, load), 0.0)) for setting, gain in worth.items()}
     return wanted
+
+
+def _disturbed(runs: Sequence[TunedRun]) -> dict[tuple[Setting, int], float]:
+    """Return the runs that repeat what no block could compare because something was disturbed, with their baseline.
+
+    What failed is not tried again, nor what was disturbed in LEAST_BLOCKS blocks.
+    """
+    baselines = {(run.load, run.block): run for run in runs if run.setting == NONE}
+    pairs: dict[tuple[Setting, int], list[tuple[TunedRun, TunedRun]]] = {}
+    for run in runs:
+        if run.setting != NONE and (baseline := baselines.get((run.load, run.block))) is not None:
+            pairs.setdefault((run.setting, run.load), []).append((baseline, run))
+    again = [
+        pair
+        for pair, blocks in pairs.items()
+        if len(blocks) < LEAST_BLOCKS
+        and all(any(run.is_disturbed for run in block) for block in blocks)
+        and not any(run.speed is None and not run.is_disturbed for block in blocks for run in block)
+    ]
+    return dict.fromkeys([*again, *((NONE, load) for _, load in again)], math.inf)
 
 
 def _affordable(wanted: Mapping[tuple[Setting, int], float], most: int | None) -> list[tuple[Setting, int]]:

@@ -33,9 +33,10 @@ class Space:
 
 @dataclass(frozen=True)
 class TunedRun:
-    """One run: its speed in output tokens a second, None if it failed or does not count.
+    """One run: its speed in output tokens a second, None if it failed or is invalid.
 
-    `accepted` has for each position the share of rounds in which all tokens up to it were accepted; empty if unknown.
+    `is_disturbed` if it was measured and is invalid: another try may count. `accepted` has for each position the share
+    of rounds in which all tokens up to it were accepted; empty if unknown.
     """
 
     setting: Setting
@@ -43,3 +44,4 @@ class TunedRun:
     block: Hashable  # runs of one block are compared with each other
     speed: float | None
     accepted: tuple[float, ...] = ()
+    is_disturbed: bool = False

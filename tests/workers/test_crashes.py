@@ -269,7 +269,7 @@ def test_a_killed_worker_of_an_adaptive_study_loses_and_doubles_nothing(home: Ho
     job, runs = home.job(job_id), home.runs()
     assert (job.state, job.error) == ("done", None)
     assert_every_run_once(home, len(runs))
-    assert len(runs) > len(done) >= 3
+    assert len(runs) >= len(done) >= 3  # the kill may fall between the last bundle and the job's end
     assert done.items() <= {run.run_id: run.started_at for run in runs}.items()
     assert job.progress is not None
     assert job.progress.runs_done == job.progress.runs_total == len(runs)  # no bundle lies beside the way

@@ -149,7 +149,7 @@ def tied(arm: str, load: int, repeat: int) -> float:
         (
             {},
             lambda arm, load, repeat: None if arm == "no draft" else clear(arm, load, repeat),
-            End("nothing to compare", "No load has both a run without speculation and one with it"),
+            End("nothing to compare", "No load has both a valid run without speculation and one with it"),
         ),
     ],
 )
@@ -223,7 +223,7 @@ def test_what_counts_of_an_outcome_is_known_or_none() -> None:
     )
     assert result_of(whole) == RunResult(7.0, (0.5,), took_s=3.0, engine_start_s=2.0)
     invalid = Outcome(run, 0, is_valid=False, metrics={"output_tok_per_s": 7.0, "acceptance_per_position": 0.5})
-    assert result_of(invalid) == RunResult(None, (), took_s=0.0, engine_start_s=0.0)
+    assert result_of(invalid) == RunResult(None, (), is_disturbed=True)
     assert result_of(Outcome(run, 0, is_valid=True)) == RunResult(None)
 
 

@@ -81,3 +81,26 @@ def test_without_known_acceptance_every_k_runs_once() -> None:
     standing_at = standings(SPACE, runs)
     assert all(set(at.settings) == set(SPACE.settings) for at in standing_at.values())
     assert all(world.loss(at.chosen(), load) <= 0.03 for load, at in standing_at.items())
+
+
+@pytest.mark.parametrize("disturbed", [NONE, Setting("head", GREATEST)])
+def test_a_load_whose_first_runs_were_disturbed_is_tried_again(disturbed: Setting) -> None:
+    world, runs = World(7), list[TunedRun]()
+    while (following := next_round(SPACE, runs, EIGHT)) is not None:
+        runs += [
+            dataclasses.replace(run, speed=None, is_disturbed=True)
+            if (run.setting, run.block) == (disturbed, 0)
+            else run
+            for run in world.measure(following)
+        ]
+    for load in SPACE.loads:
+        assert (Setting("head", GREATEST), load, 1) in {(run.setting, run.load, run.block) for run in runs}
+        assert Setting("head", GREATEST) in standings(SPACE, runs)[load].settings
+
+
+def test_what_is_disturbed_each_time_is_given_up() -> None:
+    world, runs = World(7), list[TunedRun]()
+    while (following := next_round(SPACE, runs, EIGHT)) is not None:
+        runs += [dataclasses.replace(run, speed=None, is_disturbed=True) for run in world.measure(following)]
+    assert {run.block for run in runs} == set(range(LEAST_BLOCKS))
+    assert standings(SPACE, runs) == {}

@@ -16,8 +16,9 @@ from warehouse.queries.rows import Row, dicts
 
 #: The last attempt at a cell that counts, or else the last attempt, as the worker saw it.
 _RUNS = """
-    SELECT arm, pattern, repeat, status = 'completed' AND is_valid IS NOT false AS counts, output_tok_per_s,
-        acceptance_per_position, warmup_s, window_s, engine_start_s
+    SELECT arm, pattern, repeat, status = 'completed' AND is_valid IS NOT false AS counts,
+        status = 'completed' AND is_valid IS false AS is_disturbed, output_tok_per_s, acceptance_per_position,
+        warmup_s, window_s, engine_start_s
     FROM results WHERE job_id = ?
     QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY counts DESC, attempt DESC, started_at DESC) = 1
 """
@@ -96,4 +97,5 @@ def _result(row: Row) -> RunResult:
         accepted=tuple(row["acceptance_per_position"] or ()),
         took_s=(row["warmup_s"] or 0.0) + (row["window_s"] or 0.0),
         engine_start_s=row["engine_start_s"] or 0.0,
+        is_disturbed=row["is_disturbed"],
     )
