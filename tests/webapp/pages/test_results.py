@@ -119,6 +119,8 @@ def test_failed_runs_are_listed_with_their_error_and_not_drawn(open_page: OpenPa
     assert set(failed["error"]) == {"EngineError: vllm serve ended with exit code 1: <b>no such head</b> $x$"}
     assert "8 of 12" in words(app)
     assert "4 failed, " in words(app)
+    app = open_page("results", results_tab="Failed runs", category="code")
+    assert set(app.dataframe[0].value["category"]) == {"code"}
 
 
 def test_invalid_runs_are_in_no_chart_and_the_page_says_why(open_page: OpenPage, settings: Settings) -> None:
@@ -133,6 +135,9 @@ def test_invalid_runs_are_in_no_chart_and_the_page_says_why(open_page: OpenPage,
     invalid = checks[checks["severity"] == "invalid"]
     assert set(invalid["arm"]) == {"draft"}
     assert invalid["sentence"].str.contains("counted").all()
+    of_code = open_page("results", results_tab="Checks", category="code").dataframe[0].value
+    assert set(of_code["category"].dropna()) == {"code"}
+    assert len(of_code) < len(checks)
 
 
 def test_a_link_to_a_missing_table_says_so_and_shows_the_first(open_measured: OpenPage) -> None:

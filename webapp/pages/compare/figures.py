@@ -209,13 +209,18 @@ def _surface(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> F
 @_declared("matrix")
 def _matrix(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     """Draw acceptance length by arm and category, if there are several categories."""
-    arms = {*selection.candidates, selection.baseline}
-    rows = tables.matrix([cell for cell in data.matrix(selection.job_id) if cell.arm in arms])
+    rows = acceptance_matrix(selection)
     if rows.empty or rows["category"].nunique() < 2:
         return None
     note = "tokens per round, all workloads and loads together; 95 % intervals over prompts"
     panels: tuple[Panel, ...] = (("", by_group.matrix_panel(rows, mode)),)
     return Figure("matrix", "Acceptance length by arm and category", note, (), panels, rows)
+
+
+def acceptance_matrix(selection: Selection) -> pd.DataFrame:
+    """Return acceptance length by arm and category (`tables.matrix`) of the chosen candidates and the baseline."""
+    arms = {*selection.candidates, selection.baseline}
+    return tables.matrix([cell for cell in data.matrix(selection.job_id) if cell.arm in arms])
 
 
 @_declared("quality", "baseline")

@@ -226,9 +226,9 @@ def _show_surface(selection: Selection) -> None:
 
 
 def _show_matrix(selection: Selection) -> None:
-    rows = tables.matrix(data.matrix(selection.job_id))
+    rows = figures.acceptance_matrix(selection)
     if rows.empty:
-        st.caption("No request of this study has a category and the rounds that the server reports for it.")
+        st.caption("No request of these arms has a category and the rounds that the server reports for it.")
     else:
         shown = rows.drop(columns=["figure", "interval"])
         show_table(shown, tables.MATRIX, "Acceptance length by category", selection.view, "categories")

@@ -85,7 +85,7 @@ def show_page() -> None:
         show_comparison(compared, cells, measure, runs)
     show_cards([tables.runs_card(runs, None if state is None else _planned(state)), tables.hardware_card(runs)])
     show_figures(drawn[1:], mode, view)
-    show_tables(cells, figures.of_category(runs, category), whole, measure=measure, view=view)
+    show_tables(cells, figures.of_category(runs, category), whole, category, measure=measure, view=view)
     study_picker.follow(state)
 
 
@@ -150,7 +150,13 @@ def _planned(job: Job) -> int | None:
 
 
 def show_tables(
-    cells: pd.DataFrame, runs: pd.DataFrame, compared: StudyComparison | None, *, measure: Metric, view: View
+    cells: pd.DataFrame,
+    runs: pd.DataFrame,
+    compared: StudyComparison | None,
+    category: str,
+    *,
+    measure: Metric,
+    view: View,
 ) -> None:
     (job_id,) = view.parameters[url_params.JOB.key]
 
@@ -169,8 +175,8 @@ def show_tables(
             "Cells": show_cells,
             "Verdicts": lambda: _show_verdicts(compared, runs, view),
             "Runs": show_runs,
-            "Checks": lambda: _show_findings(published_data.findings(job_id), view),
-            "Failed runs": lambda: _show_failed(published_data.failed_runs(job_id), view),
+            "Checks": lambda: _show_findings(published_data.findings(job_id), category, view),
+            "Failed runs": lambda: _show_failed(published_data.failed_runs(job_id), category, view),
         },
     )
 
@@ -191,18 +197,22 @@ def _show_verdicts(compared: StudyComparison | None, runs: pd.DataFrame, view: V
         show_table(shown, config, "Whether each arm is faster", view, "verdicts")
 
 
-def _show_failed(failed: pd.DataFrame, view: View) -> None:
-    if failed.empty:
-        st.caption("No run of this study failed.")
+def _show_failed(failed: pd.DataFrame, category: str, view: View) -> None:
+    chosen = figures.of_category(failed, category)
+    if chosen.empty:
+        st.caption(f"No run of this {'study' if failed.empty else 'category'} failed.")
     else:
-        show_table(tables.failed(failed), tables.run_config(), "Runs that failed, and why", view, "failed")
+        show_table(tables.failed(chosen), tables.run_config(), "Runs that failed, and why", view, "failed")
 
 
-def _show_findings(findings: pd.DataFrame, view: View) -> None:
-    if findings.empty:
+def _show_findings(findings: pd.DataFrame, category: str, view: View) -> None:
+    """Show what the checks found in the category's runs, and about the study as a whole."""
+    is_about = findings["run_id"].isna() | (findings["category"] == category)
+    chosen = findings if category == figures.ALL_CATEGORIES else findings[is_about]
+    if chosen.empty:
         st.caption("The checks found nothing in these runs.")
     else:
-        shown = verdict_tables.findings(findings)
+        shown = verdict_tables.findings(chosen)
         show_table(shown, verdict_tables.findings_config(), "What the checks found", view, "checks")
 
 
