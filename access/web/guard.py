@@ -18,6 +18,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnected
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from access.addresses import network_of
@@ -96,7 +97,7 @@ class Guard:
             await _refuse_websocket(scope, send, refusal.status_code)
         else:
             scope["headers"] = [*self._without_foreign_session(scope)]
-            with self._open.one_more(_visitor(scope)):
+            with self._open.one_more(_visitor(scope)), contextlib.suppress(WebSocketDisconnected):  # hung up at once
                 await self._app(scope, self._while_signed_in(scope, receive, send), send)
 
     def _pace_of(self, scope: Scope, refusal: Response | None) -> Pace | None:

@@ -7,6 +7,7 @@ forever, and some hundred of them would use up the files that a process may have
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 from collections import Counter
 from typing import ClassVar
@@ -24,16 +25,22 @@ MOST_MESSAGE_BYTES = 2 * 2**20
 _MOST_OPEN = 65_536
 #: Open files that are not for connections: asyncio accepts up to 2,048 before the first is handled.
 _OTHERS = 4_096
+#: What uvicorn logs as an error of ours for each websocket that the guard refuses with a status.
+_REFUSED = "ASGI callable returned without completing handshake."
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 def guard_connections() -> None:
-    """Raise the limit of open files, and let the server that this process starts use `Connection`."""
+    """Raise the limit of open files, and let the server that this process starts use `Connection`.
+
+    A refused websocket is no error in its log.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_OPEN if hard == resource.RLIM_INFINITY else min(_MOST_OPEN, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     Connection.most = most - min(_OTHERS, most // 2)
     config.HTTP_PROTOCOLS["auto"] = f"{__name__}:{Connection.__name__}"
+    logging.getLogger("uvicorn.error").addFilter(lambda record: record.msg != _REFUSED)
 
 
 class Connection(HttpToolsProtocol):
