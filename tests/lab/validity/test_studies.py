@@ -11,7 +11,7 @@ import pytest
 
 from lab.metrics.measure import Value
 from lab.metrics.records import RunRecord
-from lab.study import Load, Sampling, Speculation
+from lab.study import Load, Speculation
 from lab.study.arm import SCHEDULE
 from lab.validity import STUDY_CHECKS, Severity, Skipped, StudyRun, judge_study
 from tests.lab.validity.test_lies import OF_A_STUDY
@@ -211,33 +211,6 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
         "invalid",
         "Arms 'drafted' were measured under other conditions than the baseline: hardware 2-core processor -> H200.",
         lambda: with_figures(study(circumstances=circumstances(hardware="H200"))),
-    ),
-    (
-        "baseline_of_other_conditions",
-        "invalid",
-        (
-            "Arms 'drafted' were measured under other conditions than the baseline: sampling temperature=0.0 "
-            "top_p=1.0 seed=0 -> temperature=0.7 top_p=1.0 seed=0."
-        ),
-        lambda: with_figures(study(sampling=Sampling(temperature=0.7))),
-    ),
-    (
-        "baseline_of_other_conditions",
-        "invalid",
-        "Arms 'drafted' were measured under other conditions than the baseline: endpoint completions -> chat.",
-        lambda: with_figures(study(endpoint="chat")),
-    ),
-    (
-        "baseline_of_other_conditions",
-        "invalid",
-        "Arms 'drafted' were measured under other conditions than the baseline: seed 0 -> 7.",
-        lambda: with_figures(study(prompts_seed=7)),
-    ),
-    (
-        "baseline_of_other_conditions",
-        "invalid",
-        "Arms 'drafted' were measured under other conditions than the baseline: prompts w -> other.",
-        lambda: with_figures(study(identity=cell("x", workload_id="other"))),
     ),
     (
         "baseline_of_other_engine",
