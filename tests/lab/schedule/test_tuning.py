@@ -161,13 +161,6 @@ def test_a_draft_that_kills_its_engine_ends_nothing_else() -> None:
     assert {tried.fate for tried in tuning_report.tried if tried.arm == "draft model k=5"} == {"no run of it counts"}
 
 
-def test_without_a_baseline_it_ends_and_says_so() -> None:
-    machine = Machine(World(2), tuning(), broken="no draft")
-    end = machine.run()
-    assert end.reason == "nothing to compare"
-    assert "without speculation" in end.sentence
-
-
 def test_a_budget_ends_the_race_early_enough_to_measure_what_it_found() -> None:
     machine = Machine(World(4), tuning(budget_minutes=24))
     end = machine.run()
@@ -175,15 +168,6 @@ def test_a_budget_ends_the_race_early_enough_to_measure_what_it_found() -> None:
     assert end.reason == "budget spent"
     assert 20 * len(starts) + 10 * len(machine.outcomes) <= 60 * 24
     assert machine.report().final
-
-
-def test_an_engine_without_schedules_gets_none() -> None:
-    machine = Machine(World(5), tuning(schedule=False))
-    machine.run()
-    assert not any("scheduled" in outcome.run.arm.name for outcome in machine.outcomes)
-    tuning_report = machine.report()
-    assert tuning_report.scheduled is None
-    assert tuning_report.deployed == tuning_report.single
 
 
 def test_a_plan_of_a_tuning_is_about_what_it_takes() -> None:
@@ -194,8 +178,3 @@ def test_a_plan_of_a_tuning_is_about_what_it_takes() -> None:
 
 def test_nothing_is_reported_before_the_first_results() -> None:
     assert report(tuning(), lambda _run: None) is None
-
-
-def test_only_a_tuning_is_tuned() -> None:
-    with pytest.raises(ValueError, match="not a tuning"):
-        Tuning(study())
