@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from host.settings import Settings
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.captures import captures
 from jobs.engines.checks import arm_problems
@@ -16,6 +15,7 @@ from jobs.engines.kinds import KINDS
 from jobs.engines.kinds.sglang import METRICS as SGLANG
 from jobs.engines.kinds.vllm import METRICS as VLLM
 from jobs.engines.relied_on import DOCUMENT, OLDEST, USES, flags_of, updated
+from tests.jobs.engines.commands import words_of
 from tests.lab.studies import study
 
 OF_REQUESTS = "per-request-spec-decode-metrics"
@@ -24,11 +24,7 @@ OWN_FLAGS = [(kind, name) for kind in USES for name in flags_of(kind)]
 
 
 def command(has: Capabilities, folder: Path, **arm: Any) -> list[str]:
-    built = study(arms=[{"name": "a", "baseline": True, "speculation": NGRAM} | arm])
-    words_of = KINDS[has.kind].arguments
-    assert words_of is not None
-    models = Settings(home=folder).models_dir
-    return list(words_of(models, built, built.arms[0], 8000, folder / "launch", takes=has.takes))
+    return words_of(has.kind, folder, {"speculation": NGRAM} | arm, takes=has.takes)
 
 
 def having(kind: str, flags: set[str] | None, version: str | None = None) -> Capabilities:
