@@ -390,15 +390,6 @@ def test_removed_results_leave_the_warehouse_and_come_back_as_they_were(settings
         assert contents(settings) == with_it
 
 
-def test_what_was_removed_may_be_imported_again(settings: Settings) -> None:
-    (job_id,) = imported(settings, DETAILED).jobs
-    move_aside(settings, job_id)
-    assert len(imported(settings, DETAILED).new_run_ids) == 1
-    move_back(settings, job_id, datetime.now(UTC))  # changes nothing
-    ingest_all(settings)
-    assert ask(settings, "select count(*) from runs where origin = 'imported'") == [(1,)]
-
-
 def test_only_imported_results_are_moved(settings: Settings) -> None:
     write_run(settings.bundles)
     imported(settings, DETAILED)

@@ -21,7 +21,6 @@ BASELINE = {"name": "plain", "baseline": True}
 DRAFT = Speculation(method="draft_model", model="draft", num_speculative_tokens=3)
 FORCED = DRAFT.model_copy(update={"options": {"rejection_sample_method": "synthetic"}})
 BASELINE_CONFIG = {"max_num_batched_tokens": "8192", "speculative_config": "None", "port": "1"}
-GRAPHS = "{'mode': 3, 'max_cudagraph_capture_size': %d, 'cache_dir': '/tmp/%d', 'sizes': [1, 2]}"
 OUTPUTS = {f"p{place}": f"output {place}" for place in range(100)}
 Study = dict[tuple[str, int, int], RunRecord]
 
@@ -357,20 +356,6 @@ def test_a_round_too_short_to_measure_is_compared_with_none() -> None:
 def test_a_healthy_study_is_told_nothing() -> None:
     verdict = judge_study(with_figures(study(**config(speculative_config="SpeculativeConfig(k=3)", port="2"))))
     assert (verdict.findings, verdict.skipped) == ((), ())
-
-
-def test_only_the_part_of_a_long_setting_that_differs_is_named() -> None:
-    runs = study(**config(compilation_config=GRAPHS % (512, 1)))
-    for key, run in study(**config()).items():
-        if key[0] == "plain":
-            changed = {
-                "circumstances": circumstances(
-                    effective_config=BASELINE_CONFIG | {"compilation_config": GRAPHS % (64, 2)}
-                )
-            }
-            runs[key] = RunRecord.model_validate(run.model_dump() | changed)
-    (finding,) = judge_study(with_figures(runs)).findings
-    assert finding.sentence.endswith("compilation_config.max_cudagraph_capture_size 64 -> 512.")
 
 
 def test_what_is_unknown_of_one_of_them_is_not_compared() -> None:
