@@ -170,7 +170,13 @@ def test_arms_that_differ_in_what_a_cpu_has_too_stay_apart() -> None:
 
 def test_a_search_and_a_rate_stay_with_fewer_streams_and_prompts() -> None:
     search = {"max_concurrency": 100, "num_prompts": 500, "find": "rate", "find_from": 2.0}
-    rated = {"max_concurrency": 50, "num_prompts": 60, "label": "fifty", "request_rate_rps": 3.0, "burstiness": 0.5}
+    rated: dict[str, Any] = {
+        "max_concurrency": 50,
+        "num_prompts": 60,
+        "label": "fifty",
+        "request_rate_rps": 3.0,
+        "burstiness": 0.5,
+    }
     assert small(loads=[search, rated], slo={"ttft_ms": 100.0}).loads == (
         Load(max_concurrency=6, num_prompts=40, find="rate"),
         Load(**rated | {"max_concurrency": 5, "num_prompts": 5}),
