@@ -8,19 +8,10 @@ from typing import Any
 import pytest
 
 from interchange.files import ForeignFile
-from interchange.reading import ReadRuns, read_runs
+from interchange.reading import read_runs
 from lab.errors import ForeignFileError
+from tests.interchange.foreign_files import imported, only, why
 from warehouse.bundles.imported_run import ImportedRun
-
-
-def imported(value: object, name: str = "result.json") -> ReadRuns:
-    content = value if isinstance(value, str) else json.dumps(value)
-    return read_runs([ForeignFile(name, content.encode())])
-
-
-def only(value: object) -> ImportedRun:
-    (run,) = imported(value).runs
-    return run
 
 
 def figures(run: ImportedRun) -> dict[str, Any]:
@@ -30,10 +21,6 @@ def figures(run: ImportedRun) -> dict[str, Any]:
 
 def columns(run: ImportedRun) -> dict[str, Any]:
     return {name: value for name, value in run.columns.items() if value is not None}
-
-
-def why(run: ImportedRun, field: str) -> str:
-    return next(left.why for left in run.left_out if left.field == field)
 
 
 def refused(value: object) -> str:

@@ -28,13 +28,11 @@ from tests.actors import ADMIN, OTHER_SUBMITTER
 from tests.interchange.sample_files import SAMPLES
 from tests.warehouse.asking import ask
 from tests.warehouse.exports import forged_export, many_times, understated
-from tests.warehouse.runs import counters, failed_request, ingested, request, run_record, write_run
+from tests.warehouse.runs import counters, failed_request, ingested, request, write_run
 from warehouse.bundles.record_file import refuse_bomb
-from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.bundle_rows import MOST_CHARACTERS
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
-from warehouse.migrate import migrate
 from warehouse.queries.comparing.paired_runs import jobs_of
 from warehouse.queries.connect import open_warehouse
 
@@ -155,11 +153,6 @@ def test_an_export_merges_into_a_home_that_has_some_of_its_runs(
     assert (imported.taken_in, imported.new_run_ids) == (("run-1", "run-2"), ("run-1",))
     assert import_paths(other, [folder], actor=COMMAND, as_measured=True).new_run_ids == ()
     assert import_paths(filled, [folder], actor=COMMAND, as_measured=True).new_run_ids == ()
-
-
-def test_the_folder_has_the_results_as_parquet_too(filled: Settings, tmp_path: Path) -> None:
-    table = pq.read_table(exported(filled, "job-1", tmp_path / "export") / "results.parquet")
-    assert table.column("run_id").to_pylist() == ["run-1", "run-2"]
 
 
 def test_csv_and_parquet_have_one_row_per_run(filled: Settings, tmp_path: Path) -> None:
@@ -454,17 +447,3 @@ def test_a_run_without_its_bundle_is_named_and_nothing_is_written(filled: Settin
         f"the bundle of run job-1/run-1 is missing in {filled.bundles}: the study cannot be exported"
     )
     assert [path.name for path in tmp_path.iterdir() if "export" in path.name] == []
-
-
-def test_an_empty_home_can_be_filled_from_an_export_alone(filled: Settings, tmp_path: Path) -> None:
-    folder = exported(filled, "job-1", tmp_path / "export")
-    fresh = Settings(home=tmp_path / "fresh")
-    migrate(fresh)
-    write_bundle(fresh.bundles, run_record(run_id="own", job_id="own"), (request(),), (), None)
-    import_paths(fresh, [folder], actor=COMMAND, as_measured=True)
-    ingest_all(fresh)
-    assert ask(fresh, "select job_id, run_id from runs order by all") == [
-        ("job-1", "run-1"),
-        ("job-1", "run-2"),
-        ("own", "own"),
-    ]

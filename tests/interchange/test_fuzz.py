@@ -55,7 +55,7 @@ _SMALL: dict[str, list[Any]] = {
 }
 _TEXTS = {"llm-d": REPORT, "loadgen": LOADGEN, "csv": f"{','.join(LLAMA)}\n{','.join(map(str, LLAMA.values()))}\n"}
 _EVERY = pytest.mark.parametrize("name", [*_FILES, *_SMALL])
-_FUZZ = settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+_FUZZ = settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 _LONGEST_LIST = 3
 _JUNK = st.one_of(
     st.none(),

@@ -114,12 +114,6 @@ def test_an_unknown_version_is_refused_with_those_that_are_supported() -> None:
     assert "schema_version: found 2.0; supported are 1.0 to 1.4" in refused(summary | {"schema_version": "2.0"})
 
 
-def test_nothing_is_imported_where_one_file_of_several_is_damaged() -> None:
-    files = [ForeignFile("good.json", _GOOD), ForeignFile("bad.json", _GOOD[:-5])]
-    with pytest.raises(ForeignFileError, match=r"bad\.json: line 1"):
-        read_runs(files)
-
-
 def test_damaged_results_of_a_folder_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     folder = copied("aiperf/spec-code-c2", tmp_path)
     (folder / "good.json").write_bytes(_GOOD)

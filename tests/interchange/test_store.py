@@ -19,7 +19,6 @@ from interchange.reading import read_runs
 from interchange.store import Import, import_paths, move_aside, move_back
 from interchange.vllm_json import vllm_results
 from lab.errors import BundleError, ForeignFileError, UserError
-from lab.metrics.records import BUNDLE_FORMAT_VERSION
 from lab.validity import CHECKS
 from tests.actors import ADMIN
 from tests.interchange.sample_files import APPENDED, DETAILED, SAMPLES
@@ -349,13 +348,6 @@ def test_names_with_markup_and_paths_are_text(settings: Settings, tmp_path: Path
     assert {path.parent for path in settings.bundles.glob("*/*")} == set(settings.bundles.iterdir())
 
 
-def test_measured_bundles_are_read_beside_imported_ones(settings: Settings) -> None:
-    write_run(settings.bundles)
-    imported(settings, DETAILED)
-    rows = ask(settings, "select origin, format_version from runs order by all")
-    assert rows == [("imported", 1), ("measured", BUNDLE_FORMAT_VERSION)]
-
-
 def test_imported_arms_can_be_compared_when_asked(settings: Settings) -> None:
     folder = SAMPLES / "vllm-bench"
     imported(settings, folder / "base-random-c4.json", study="mine", arm="base")
@@ -383,16 +375,6 @@ def test_measured_comparisons_do_not_change_by_imported_runs(settings: Settings)
         assert shown(compare_study(connection, job_id)) == before
 
 
-def test_bundles_may_be_moved_to_another_home_as_they_are(settings: Settings, tmp_path: Path) -> None:
-    imported(settings, SAMPLES / "vllm-bench")
-    before = ask(settings, "select * exclude (started_at) from runs order by run_id")
-    shutil.copytree(settings.bundles, tmp_path / "copy")
-    shutil.rmtree(settings.bundles)
-    (tmp_path / "copy").rename(settings.bundles)
-    rebuild(settings)
-    assert ask(settings, "select * exclude (started_at) from runs order by run_id") == before
-
-
 def test_removed_results_leave_the_warehouse_and_come_back_as_they_were(settings: Settings) -> None:
     write_run(settings.bundles)
     ingest_all(settings)
@@ -406,15 +388,6 @@ def test_removed_results_leave_the_warehouse_and_come_back_as_they_were(settings
         move_back(settings, job_id, datetime.now(UTC))
         ingest_all(settings)
         assert contents(settings) == with_it
-
-
-def test_what_was_removed_may_be_imported_again(settings: Settings) -> None:
-    (job_id,) = imported(settings, DETAILED).jobs
-    move_aside(settings, job_id)
-    assert len(imported(settings, DETAILED).new_run_ids) == 1
-    move_back(settings, job_id, datetime.now(UTC))  # changes nothing
-    ingest_all(settings)
-    assert ask(settings, "select count(*) from runs where origin = 'imported'") == [(1,)]
 
 
 def test_only_imported_results_are_moved(settings: Settings) -> None:

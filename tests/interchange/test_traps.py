@@ -9,28 +9,15 @@ from typing import Any
 import pytest
 
 from interchange.files import ForeignFile, read_paths
-from interchange.reading import ReadRuns, read_runs
+from interchange.reading import read_runs
 from lab.errors import ForeignFileError
 from tests.interchange import samples_read
+from tests.interchange.foreign_files import imported, only, why
 from tests.interchange.sample_files import SAMPLES
-from warehouse.bundles.imported_run import ImportedRun
 
 
 def sample(name: str) -> Any:
     return json.loads((SAMPLES / name).read_text(encoding="utf-8").splitlines()[0])
-
-
-def imported(value: object, name: str = "result.json") -> ReadRuns:
-    return read_runs([ForeignFile(name, json.dumps(value).encode())])
-
-
-def only(value: object) -> ImportedRun:
-    (run,) = imported(value).runs
-    return run
-
-
-def why(run: ImportedRun, field: str) -> str:
-    return next(left.why for left in run.left_out if left.field == field)
 
 
 def test_a_failed_request_has_no_latency_although_the_file_says_zero() -> None:
@@ -52,12 +39,6 @@ def test_a_run_of_failed_requests_has_no_latency_and_no_throughput() -> None:
     run = only(plain | zeros)
     assert (run.metrics["requests_completed"], run.metrics["requests_failed"]) == (0, 12)
     assert [name for name, value in run.metrics.items() if value == 0.0] == ["requests_completed"]
-
-
-def test_peak_tokens_a_second_are_not_imported_because_they_are_chunks() -> None:
-    run = samples_read.run("vllm-bench/spec-code-c4.json")
-    assert run.printed["max_output_tokens_per_s"] == 82.0
-    assert "counted in chunks, not tokens" in why(run, "max_output_tokens_per_s")
 
 
 def test_a_plain_file_keeps_printed_figures_and_says_what_is_missing() -> None:
@@ -89,14 +70,6 @@ def test_a_run_of_a_sweeps_summary_is_that_of_its_file() -> None:
     alone = samples_read.file("vllm-bench-sweep/SERVE--spec-k3-BENCH--c1/run=0.json").runs
     assert summary[0].run_id == alone[0].run_id
     assert len(samples_read.folder("vllm-bench-sweep").runs) == 8
-
-
-def test_importing_twice_or_from_a_longer_file_gives_the_same_run() -> None:
-    lines = (SAMPLES / "vllm-bench/spec-code-append-c4.json").read_bytes().splitlines()
-    first = read_runs([ForeignFile("a.json", lines[0])]).runs
-    both = read_runs([ForeignFile("b.json", b"\n".join(lines))] * 2).runs
-    assert [run.run_id for run in both][:1] == [first[0].run_id]
-    assert len(both) == 2
 
 
 def test_guidellms_time_per_token_with_the_first_is_left_out() -> None:
@@ -177,10 +150,6 @@ def test_sglangs_own_endpoint_has_gaps_only_of_single_tokens() -> None:
     tokens = only(content | {"itls": [[0.01] * 47] * 16})
     assert tokens.metrics["itl_mean_ms"] == pytest.approx(10.0)
     assert tokens.metrics["icl_mean_ms"] is None
-
-
-def test_an_infinite_request_rate_is_a_closed_loop() -> None:
-    assert samples_read.run("sglang-bench-serving/spec-random64x48-c4.jsonl").columns["request_rate_rps"] is None
 
 
 def test_genai_benchs_unit_is_read_and_never_guessed() -> None:
@@ -365,18 +334,8 @@ def test_inference_perfs_server_metrics_and_adapters_are_no_runs() -> None:
     ]
 
 
-def test_markup_in_a_models_name_stays_text() -> None:
-    name = "<script>alert(1)</script>"
-    assert only(sample("vllm-bench/spec-code-c1.json") | {"model_id": name}).columns["target"] == name
-
-
 def test_the_users_labels_override_the_files_and_change_no_id() -> None:
     content = (SAMPLES / "vllm-bench/spec-code-c4.json").read_bytes()
     (run,) = read_runs([ForeignFile("a.json", content)], labels={"arm": "mine", "site": "here"}).runs
     assert (run.labels["arm"], run.labels["site"], run.labels["k"]) == ("mine", "here", "3")
     assert run.run_id == samples_read.run("vllm-bench/spec-code-c4.json").run_id
-
-
-def test_a_byte_order_mark_is_passed_over() -> None:
-    content = (SAMPLES / "vllm-bench/spec-code-c4.json").read_bytes()
-    assert read_runs([ForeignFile("a.json", b"\xef\xbb\xbf" + content)]).runs

@@ -355,7 +355,8 @@ def test_sglangs_server_says_what_it_ran(branches: int | None, drafted: int | No
 
 
 # --- text
-def test_text_in_utf_16_with_its_mark_is_read() -> None:
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_text_with_a_byte_order_mark_is_read(encoding: str) -> None:
     content = (SAMPLES / "vllm-bench/spec-code-c4.json").read_text(encoding="utf-8")
-    (run,) = read_runs([ForeignFile("a.json", content.encode("utf-16"))]).runs
+    (run,) = read_runs([ForeignFile("a.json", content.encode(encoding))]).runs
     assert run.columns["target"] == "reference"

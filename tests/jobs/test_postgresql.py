@@ -35,7 +35,6 @@ from tests.jobs.series.nights import NIGHT, add_series, measure, remember
 from tests.postgresql import Server, running_server
 from tests.workers.homes import Home, new_home, until, worker_environment
 from warehouse.app_db import audit, dashboards, pins, price_book, stored_objects
-from warehouse.app_db import engine as app_db_engine
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, open_engine
 from warehouse.app_db.schema import APP
 from warehouse.app_db.schema import jobs as jobs_table
@@ -100,30 +99,6 @@ def test_migrations_make_what_the_tables_declare_and_can_be_reverted(database_ur
 def test_one_never_set_up_names_the_command(tmp_path: Path, database_url: str) -> None:
     with pytest.raises(RevisionError, match="never set up: run `drafthouse migrate`"):
         app_engine(Settings(home=tmp_path, database_url=database_url).app_database_url)
-
-
-def test_a_worker_keeps_no_connection_once_few_are_left(
-    home: Home, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(app_db_engine, "_COUNT_HOLDS_S", 0.5)
-    url = sa.make_url(home.settings.app_database_url).update_query_dict({"application_name": "a worker"})
-    engine = app_engine(url.render_as_string(hide_password=False), connections=(1, 0), gives_way=True)
-    others = sa.create_engine(server.url.format(name="postgres"), pool_size=100)
-    with server.administration() as admin, ExitStack() as held:
-        for _ in range(2 * int(admin.scalar(sa.text("SHOW max_connections")) or 0) // 3 + 1):
-            held.enter_context(others.connect())
-
-        def keeps_none() -> bool:
-            with engine.connect() as connection:
-                connection.execute(sa.text("SELECT 1"))
-            kept = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'a worker'"
-            return bool(admin.scalar(sa.text(kept)) == 0)
-
-        until(keeps_none, "the connection from before they were few ends")
-        monkeypatch.setattr(app_db_engine, "_COUNT_HOLDS_S", 3600.0)
-        until(keeps_none, "each later one ends with its transaction")
-    engine.dispose()
-    others.dispose()
 
 
 def test_prices_are_added_once_and_withdrawn(home: Home) -> None:

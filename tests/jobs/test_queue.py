@@ -154,15 +154,6 @@ def test_a_studys_newest_job_is_found_by_its_digests_beginning(home: Home) -> No
     assert queue.newest_of_study(home.database, "%") is None
 
 
-def test_200_jobs_are_listed_where_nothing_else_is_asked_for(home: Home) -> None:
-    first = home.submit()
-    with home.database.begin() as connection:
-        row = dict(connection.execute(sa.select(jobs_table)).mappings().one())
-        copies = [row | {"job_id": f"{first}-{number}"} for number in range(200)]
-        connection.execute(sa.insert(jobs_table), copies)
-    assert len(queue.jobs(home.database)) == 200
-
-
 def test_higher_priority_is_claimed_first_then_the_older(home: Home) -> None:
     ids = [queue.submit(home.settings, home.study(), priority, actor=ADMIN) for priority in (0, 5, 0, 5)]
     assert [claimed(home).job_id for _ in ids] == [ids[1], ids[3], ids[0], ids[2]]

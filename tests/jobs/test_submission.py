@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from jobs import queue
 from jobs.policy import policy_file
 from jobs.submission import Context, problems
 from lab.roles import Role
-from tests.actors import ADMIN
 from tests.jobs.engines.test_capabilities import H200, report
 from tests.workers.engine_runtime.stand_ins import PLAIN
 from tests.workers.homes import Home
@@ -38,12 +36,6 @@ def test_the_policy_speaks_before_any_engine_is_started(home: Home) -> None:
     assert [field for field, _ in found] == ["target", "arms[1].flags.middleware", "arms[1].environment.LD_PRELOAD"]
     everything = problems(Context(home.settings, home.database), study, Role.SUBMITTER)
     assert {field for field, _ in everything} == {field for field, _ in found}
-
-
-def test_a_study_without_problems_is_queued(home: Home) -> None:
-    study = home.study()
-    assert problems(Context(home.settings, home.database), study, Role.SUBMITTER) == []
-    assert home.job(queue.submit(home.settings, study, actor=ADMIN)).state == "queued"
 
 
 def test_a_missing_list_of_engines_is_a_problem_of_the_study(home: Home) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 import pytest
@@ -115,21 +114,6 @@ def test_an_estimate_says_how_much_of_it_was_measured() -> None:
     one_load = study(loads=[{"max_concurrency": 1, "num_prompts": 4}], arms=[{"name": "plain"}])
     whole = estimate(plan(one_load), History([PAST]))
     assert (whole.seconds, whole.basis) == (28.0, "from earlier runs of this target on this hardware")
-
-
-@given(studies)
-def test_the_estimate_is_at_least_the_time_the_arrivals_take(planned: Study) -> None:
-    launches = plan(planned)
-    loads = [run.load for launch in launches for run in launch.runs]
-    assert estimate(launches, History()).seconds >= sum(map(arriving_s, loads)) * (1 - 1e-9)
-
-
-def arriving_s(load: Load) -> float:
-    """Until the last request is due, or the duration ends the load before."""
-    mean_rps = load.request_rate_rps or math.inf
-    if load.ramp_to_rps is not None:
-        mean_rps = (mean_rps + load.ramp_to_rps) / 2
-    return min(load.num_prompts / mean_rps, load.duration_s or math.inf)
 
 
 def run_of(load: Load, **workload: Any) -> PlannedRun:

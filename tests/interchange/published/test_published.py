@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
-
 import pytest
 
-from lab.published import book, checks
-from lab.published.figures import PublishedFigure, TauClaim
+from lab.published import book
 from tests.cli.homes import REPOSITORY
+from tests.lab.published.test_checks import figure
 from warehouse.schema import published_columns as columns
 
 
 def sentences(check: str) -> list[str]:
     return [finding.sentence for finding in book.doubts() if finding.check == check]
-
-
-def figure(metric: str, printed: str, **changes: object) -> PublishedFigure:
-    """A figure of one made-up run."""
-    made = PublishedFigure(
-        source="made-up",
-        study="one",
-        hardware="a GPU",
-        engine="vllm",
-        engine_version="1",
-        target="big",
-        method="eagle3",
-        draft_model="small",
-        num_speculative_tokens=3,
-        dataset="random 1024/1024",
-        access_pattern="sequential",
-        load="1",
-        metric=metric,
-        printed=printed,
-        unit="%",
-        scale="absolute",
-    )
-    return replace(made, **changes)  # type: ignore[arg-type]  # names of its fields
 
 
 def test_all_198_figures_are_there_with_their_source() -> None:
@@ -52,14 +26,6 @@ def test_every_preset_that_a_source_names_exists() -> None:
     assert not [name for name in named if not (REPOSITORY / "presets" / f"{name}.toml").exists()]
 
 
-def test_relative_figures_stay_relative() -> None:
-    relative = [figure for figure in book.figures() if figure.scale != "absolute"]
-    assert Counter(figure.scale for figure in relative) == {"percent of baseline": 70, "percent change": 11}
-    assert all(figure.unit == "%" and figure.ratio_to_baseline is not None for figure in relative)
-    used = {id(figure) for run in columns.runs(book.figures()) for figure in run.figures}
-    assert not [figure for figure in relative if id(figure) in used]
-
-
 def test_a_ratio_is_read_from_both_ways_to_print_it() -> None:
     assert figure("output_throughput", "125.4", scale="percent of baseline").ratio_to_baseline == pytest.approx(1.254)
     assert figure("median_latency", "-20.3", scale="percent change").ratio_to_baseline == pytest.approx(0.797)
@@ -68,20 +34,6 @@ def test_a_ratio_is_read_from_both_ways_to_print_it() -> None:
 
 def test_acceptance_length_follows_from_rate_and_k_in_every_published_row() -> None:
     assert sentences("acceptance_lengths") == sentences("acceptance_positions") == []
-
-
-def test_an_acceptance_length_that_does_not_follow_is_told() -> None:
-    made = [figure("acceptance_rate", "27.46"), figure("acceptance_length", "2.10", unit="tokens")]
-    (finding,) = checks.acceptance_lengths(made)
-    assert "2.10 does not follow from an acceptance rate of 27.46 % with 3 speculative tokens" in finding.sentence
-    assert finding.sentence.endswith("which gives 1.82")
-
-
-def test_positions_that_rise_or_do_not_add_up_are_told() -> None:
-    made = [figure("acceptance_rate_pos0", "20"), figure("acceptance_rate_pos1", "30")]
-    rises, sum_ = checks.acceptance_positions([*made, figure("acceptance_length", "1.9", unit="tokens")])
-    assert "which cannot be" in rises.sentence
-    assert "1.50" in sum_.sentence
 
 
 def test_the_two_identical_tables_are_told() -> None:
@@ -93,21 +45,12 @@ def test_the_tau_example_that_does_not_follow_is_told() -> None:
     (sentence,) = sentences("tau_examples")
     assert sentence.startswith("about 4.5 tokens a round for acceptance 0.8 and 5 drafted tokens does not follow")
     assert sentence.endswith("which gives 3.69")
-    assert checks.tau_examples([TauClaim("made-up", 0.8, 5, "3.7")]) == []
 
 
 def test_costs_that_say_another_throughput_than_the_table_are_told() -> None:
     (sentence,) = sentences("cost_ratios")
     assert "4.41 and 3.56 USD per million output tokens at 41.62 USD per hour are 2622 and 3248 tok/s" in sentence
     assert "+23.9 %; the throughput on swe-bench is given as +20.5 % (geomean)" in sentence
-
-
-def test_a_cost_is_compared_with_the_throughput_of_its_own_setting() -> None:
-    cost = figure("cost_per_million_output_tokens", "4.41", unit="USD", price_usd_per_hour=41.62)
-    rate = figure("output_throughput", "2622", unit="tok/s")
-    assert checks.costs([cost, rate]) == []
-    (finding,) = checks.costs([cost, replace(rate, printed="2000")])
-    assert finding.sentence.endswith("which gives 5.78 to 5.78")
 
 
 def test_the_cold_run_beside_the_warm_one_is_told() -> None:
@@ -129,11 +72,6 @@ def test_runs_have_columns_in_drafthouses_own_units() -> None:
     assert best.metrics["acceptance_per_position"] == pytest.approx((0.7058,))
     assert (best.first.max_concurrency, best.status) == (1, "completed")
     assert len({run.run_id for run in made}) == len(made)
-
-
-def test_what_did_not_start_is_a_failed_run() -> None:
-    failed = [run for run in columns.runs(book.figures()) if run.status == "failed"]
-    assert [(run.first.engine, run.metrics["output_tok_per_s"]) for run in failed] == [("sglang", None), ("vllm", None)]
 
 
 def test_two_values_of_one_setting_are_two_runs() -> None:

@@ -62,12 +62,6 @@ def test_recorded_answers_are_replayed_and_a_limit_ends_a_session(settings: Sett
     assert short.session_id == session.session_id
 
 
-def test_without_sessions_the_same_file_is_sent_as_before(settings: Settings, tmp_path: Path) -> None:
-    file = write_rows(tmp_path / "own.jsonl", [CHAT])
-    (prompt,) = load_prompts(settings, Workload(dataset=file), 1, 0)
-    assert (len(prompt.messages or ()), prompt.later, prompt.session_id) == (6, (), None)
-
-
 def test_waits_are_recorded_or_drawn_and_the_same_for_every_arm(settings: Settings, tmp_path: Path) -> None:
     messages = [{**message, "wait_s": place} for place, message in enumerate(said("u1", "a1", "u2", "a2", "u3"))]
     file = write_rows(tmp_path / "own.jsonl", [{"messages": messages}])
@@ -104,13 +98,6 @@ def test_a_dataset_of_single_turns_has_no_sessions(settings: Settings, tmp_path:
         load(settings, own)
     with pytest.raises(UserError, match="dataset random has no conversations to replay: leave sessions out"):
         check_workload(settings, Workload(dataset="random", input_tokens=4, sessions=Sessions()), 1)
-
-
-def test_own_output_lengths_of_a_session_are_those_of_each_reply(settings: Settings, tmp_path: Path) -> None:
-    file = write_rows(tmp_path / "own.jsonl", [{"messages": said("u", "return x", "v", "return x return x")}])
-    workload = Workload(dataset=file, own_output_lengths=True, sessions=Sessions())
-    with pytest.raises(UserError, match="does not record an output length"):
-        check_workload(settings, workload, 1)
 
 
 class TestTraces:

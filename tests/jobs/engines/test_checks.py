@@ -114,8 +114,14 @@ def test_an_environment_that_is_secret_or_ours_is_refused(name: str, words: str)
     assert words in problems(environment={name: "x"})[f"arms[0].environment.{name}"]
 
 
-@pytest.mark.parametrize("flag", ["port", "model", "speculative_config", "api-key", "config", "hf_token"])
-def test_flags_that_drafthouse_sets_are_refused_with_what_to_use(flag: str) -> None:
+@pytest.mark.parametrize(
+    "flag",
+    [
+        *("port", "model", "speculative_config", "api-key", "api_key", "config", "hf_token"),
+        *("host", "HOST", "no-host", "speculative_config.model", "model.x"),
+    ],
+)
+def test_flags_that_drafthouse_sets_are_refused_in_every_spelling_with_what_to_use(flag: str) -> None:
     assert "Drafthouse sets this itself: " in problems(flags={flag: 1})[f"arms[0].flags.{flag}"]
 
 

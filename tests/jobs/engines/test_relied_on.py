@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from host.settings import Settings
-from jobs.engines.capabilities import Capabilities, capabilities
+from jobs.engines.capabilities import Capabilities
 from jobs.engines.captures import captures
 from jobs.engines.checks import arm_problems
 from jobs.engines.kind import Metrics
@@ -16,7 +15,7 @@ from jobs.engines.kinds import KINDS
 from jobs.engines.kinds.sglang import METRICS as SGLANG
 from jobs.engines.kinds.vllm import METRICS as VLLM
 from jobs.engines.relied_on import DOCUMENT, OLDEST, USES, flags_of, updated
-from tests.jobs.engines.test_capabilities import host, install, table
+from tests.jobs.engines.commands import words_of
 from tests.lab.studies import study
 
 OF_REQUESTS = "per-request-spec-decode-metrics"
@@ -25,11 +24,7 @@ OWN_FLAGS = [(kind, name) for kind in USES for name in flags_of(kind)]
 
 
 def command(has: Capabilities, folder: Path, **arm: Any) -> list[str]:
-    built = study(arms=[{"name": "a", "baseline": True, "speculation": NGRAM} | arm])
-    words_of = KINDS[has.kind].arguments
-    assert words_of is not None
-    models = Settings(home=folder).models_dir
-    return list(words_of(models, built, built.arms[0], 8000, folder / "launch", takes=has.takes))
+    return words_of(has.kind, folder, {"speculation": NGRAM} | arm, takes=has.takes)
 
 
 def having(kind: str, flags: set[str] | None, version: str | None = None) -> Capabilities:
@@ -77,21 +72,6 @@ def test_an_engine_that_cannot_be_asked_is_judged_by_its_version(version: str | 
     has = having("vllm", None, version)
     assert has.takes(OF_REQUESTS) is passed
     assert has.takes("generation-config")  # the oldest version has it
-
-
-def test_the_version_command_of_a_container_decides(tmp_path: Path) -> None:
-    program = tmp_path / "docker"
-    for version, passed in (("0.28.0", False), ("0.29.0", True)):
-        program.write_text(f"#!/bin/sh\necho {version}\n")
-        program.chmod(0o755)
-        more = f'version_command = ["{program}", "run", "image:{version}"]'
-        has = capabilities(host(tmp_path, table("vllm", str(program), more)), "vllm")
-        assert (has.flags, has.takes(OF_REQUESTS)) == (None, passed)
-
-
-def test_an_installed_engine_is_judged_by_the_flags_it_reports(tmp_path: Path) -> None:
-    install(tmp_path / "env", version="0.29.0")  # its parser reports two flags
-    assert not capabilities(host(tmp_path, table("vllm")), "vllm").takes(OF_REQUESTS)
 
 
 def test_speculation_is_refused_where_the_engine_cannot_be_asked_for_it(tmp_path: Path) -> None:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from host.settings import Settings
-from jobs.engines.kinds.sglang import arguments, effective_config
+from jobs.engines.kinds.sglang import effective_config
 from lab.errors import StudyError
-from tests.lab.studies import study
+from tests.jobs.engines.commands import words_of
 from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import PLAIN, add_draft, add_stand_in, bundles, grown, worked
 from tests.workers.homes import Home
@@ -18,10 +17,7 @@ EAGLE3 = {"method": "eagle3", "num_speculative_tokens": 3}
 
 
 def of_arm(folder: Path, **arm: object) -> str:
-    built = study(arms=[PLAIN | arm])
-    return " ".join(
-        arguments(Settings(home=folder).models_dir, built, built.arms[0], 8000, folder / "launch", takes=lambda _: True)
-    )
+    return " ".join(words_of("sglang", folder, arm))
 
 
 @pytest.fixture

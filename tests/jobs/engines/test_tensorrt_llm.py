@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from host.settings import Settings
-from jobs.engines.kinds.tensorrt_llm import arguments
 from lab.errors import StudyError
-from tests.lab.studies import study
+from tests.jobs.engines.commands import words_of
 from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import PLAIN, add_draft, add_stand_in, bundles, grown, worked
 from tests.workers.homes import Home
@@ -21,10 +19,7 @@ DRAFT = {"method": "draft_model", "num_speculative_tokens": 3}
 
 def written(folder: Path, **arm: object) -> tuple[list[str], dict[str, Any]]:
     """The words of the command, and what its YAML file says."""
-    built = study(arms=[PLAIN | arm])
-    words = list(
-        arguments(Settings(home=folder).models_dir, built, built.arms[0], 8000, folder / "launch", takes=lambda _: True)
-    )
+    words = words_of("tensorrt_llm", folder, arm)
     return words, yaml.safe_load(Path(words[words.index("--extra_llm_api_options") + 1]).read_text())
 
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from host.settings import Settings
-from jobs.engines.kinds.transformers import SERVER, arguments, effective_config
-from tests.lab.studies import study
-from tests.workers.engine_runtime.stand_ins import PLAIN
+from jobs.engines.kinds.transformers import SERVER, effective_config
+from tests.jobs.engines.commands import words_of
 
 
 def of_arm(folder: Path, **arm: object) -> str:
-    built = study(arms=[PLAIN | arm], engine_flags={"dtype": "float32"})
-    return " ".join(
-        arguments(Settings(home=folder).models_dir, built, built.arms[0], 8000, folder / "launch", takes=lambda _: True)
-    )
+    return " ".join(words_of("transformers", folder, arm, engine_flags={"dtype": "float32"}))
 
 
 def test_a_draft_model_is_the_assistant(tmp_path: Path) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from host.settings import Settings
-from jobs.engines.kinds.vllm import arguments, effective_config
+from jobs.engines.kinds.vllm import effective_config
 from lab.errors import UserError
-from tests.lab.studies import study
+from tests.jobs.engines.commands import words_of
 from workers.engine_runtime.start_failure import error_excerpt
 
 LOG = """\
@@ -36,19 +36,13 @@ RuntimeError: Engine core initialization failed. See root cause above.
 """
 
 
+of_arm = partial(words_of, "vllm")
+
+
 def test_a_key_of_a_flags_table_is_spelled_as_it_is_written(tmp_path: Path) -> None:
     flags = {"default_chat_template_kwargs.enable_thinking": "false", "max_model_len": 8}
     words = of_arm(tmp_path, {"flags": flags})
     assert {"--default-chat-template-kwargs.enable_thinking=false", "--max-model-len=8"} <= set(words)
-
-
-def of_arm(tmp_path: Path, arm: dict[str, object], **changes: object) -> list[str]:
-    built = study(arms=[arm | {"baseline": True, "name": "a"}], **changes)
-    return list(
-        arguments(
-            Settings(home=tmp_path).models_dir, built, built.arms[0], 8000, tmp_path / "launch", takes=lambda _: True
-        )
-    )
 
 
 def test_flags_become_options_and_an_arm_overrides_its_study(tmp_path: Path) -> None:

@@ -106,13 +106,6 @@ def test_the_headline_has_the_greatest_lower_bound_of_the_strict_reading() -> No
     assert sentences(answer).reading.startswith("The first line of a metric is strict: ")
 
 
-def test_without_a_strict_claim_the_headline_says_which_reading_it_has() -> None:
-    unsure = judged("E", 1, "faster", FAST, strict="inconclusive")
-    assert lines_of(unsure)[0].endswith(", E on code; usual reading.")
-    assert lines_of(judged("E", 1, "inconclusive"))[0] == "Throughput: inconclusive."
-    assert lines_of(judged("E", 1, "slower", SLOW))[0].endswith(", E on code; no arm is better.")
-
-
 def test_a_study_without_pairs_has_no_answer() -> None:
     assert lines_of() == ["No answer yet: only the baseline (no draft) has valid runs."]
 

@@ -67,11 +67,6 @@ def test_sampled_outputs_are_not_paired_and_still_have_their_loops_counted() -> 
     )
 
 
-def test_an_output_that_ends_early_differs_where_it_ends() -> None:
-    assert first_difference("same", "same and more") == 4
-    assert first_difference("", "") is None
-
-
 @given(st.lists(st.integers(0, 2), max_size=8), st.lists(st.integers(0, 2), max_size=8))
 def test_everything_before_the_first_difference_is_the_same(left: list[int], right: list[int]) -> None:
     place = first_difference(left, right)

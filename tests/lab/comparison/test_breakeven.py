@@ -49,29 +49,6 @@ def test_a_bound_beyond_what_was_measured_is_unknown() -> None:
     assert break_even(without).crossings[0].low is None
 
 
-@pytest.mark.parametrize(
-    ("gains", "answer", "sure"),
-    [
-        ((1.5, 1.3, 1.2), "pays everywhere measured", True),
-        ((1.5, 1.3, 1.01), "pays everywhere measured", False),
-        ((0.9, 0.8, 0.7), "pays nowhere measured", True),
-        ((1.0, 1.0), "pays nowhere measured", False),
-        ((1.2,), "pays everywhere measured", True),
-        ((), "not measured", False),
-    ],
-)
-def test_without_a_crossing_it_pays_everywhere_or_nowhere(gains: tuple[float, ...], answer: str, sure: bool) -> None:  # noqa: FBT001
-    even = break_even(points(*gains))
-    assert (even.answer, even.sure, even.crossings) == (answer, sure, ())
-
-
-def test_several_crossings_are_told_as_such() -> None:
-    even = break_even(points(0.8, 1.25, 0.8, 1.25))
-    assert even.answer == "crosses several times"
-    assert [crossing.loses_above for crossing in even.crossings] == [False, True, False]
-    assert [round(crossing.concurrency) for crossing in even.crossings] == [2, 8, 32]
-
-
 def test_two_gains_at_one_concurrency_are_refused() -> None:
     with pytest.raises(ValueError, match="pool"):
         break_even([*points(1.2), *points(1.1)])

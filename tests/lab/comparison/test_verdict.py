@@ -198,7 +198,7 @@ def sampled(arm: str, values: np.ndarray) -> list[RunSample]:
     ]
 
 
-@pytest.mark.parametrize("repeats", [1, 2, 3, 5])
+@pytest.mark.parametrize("repeats", [1, 3])
 def test_identical_arms_are_called_at_most_five_times_in_a_hundred(repeats: int) -> None:
     """The whole way from runs and requests to the word, with a history of twenty earlier cells."""
     experiments, world, rng = 200, World(prompt_by_arm=0.0), np.random.default_rng(repeats)
@@ -252,17 +252,6 @@ def test_holm_keeps_the_order_and_lies_between_the_p_value_and_bonferronis(p_val
     adjusted = holm(p_values)
     assert all(p <= q <= min(len(p_values) * p, 1) + 1e-12 for p, q in zip(p_values, adjusted, strict=True))
     assert [adjusted[place] for place in np.argsort(p_values, kind="stable")] == sorted(adjusted)
-
-
-def test_tables_of_identical_arms_seldom_hold_a_false_claim() -> None:
-    rng = np.random.default_rng(6)
-    tables = np.exp(0.1 * rng.standard_normal((300, 8, 2, 3)))
-    claims = [any(verdict.word in {"faster", "slower"} for verdict in verdicts(_cells(table))) for table in tables]
-    assert np.mean(claims) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / len(tables))
-
-
-def _cells(table: np.ndarray) -> list[Comparison]:
-    return [compared(baseline.tolist(), candidate.tolist()) for baseline, candidate in table]
 
 
 def test_a_cell_that_cannot_be_judged_costs_the_others_nothing() -> None:

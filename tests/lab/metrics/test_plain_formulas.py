@@ -136,7 +136,7 @@ def test_a_run_has_the_mean_and_percentiles_of_its_completed_requests(requests: 
         assert values[f"{name}_mean_ms"] == (np.mean(taken) if taken else None)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(request_records(), max_size=8))
 def test_a_histogram_has_as_many_values_as_there_are(requests: list[RequestRecord]) -> None:
     by_name = histograms(run_record(), samples_ms(RequestTable.of(requests).completed))
@@ -219,7 +219,7 @@ def test_a_steady_window_begins_and_ends_where_all_streams_are_busy(
         moments = {t_s for request in sent for t_s in known([request.sent_s, min(request.end_s or until_s, until_s)])}
         busy = {t_s: busy_streams(sent, t_s, until_s) >= streams for t_s in moments}
         assert not any(busy[t_s] for t_s in moments if t_s < window[0] or t_s >= window[1])
-        assert window[1] <= until_s
+        assert 0 <= window[0] < window[1] <= until_s
 
 
 @settings(max_examples=40)

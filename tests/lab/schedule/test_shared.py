@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.schedule import End, Outcome, Share, schedule_of, shared_schedule
@@ -120,6 +120,7 @@ def test_the_end_waits_for_what_is_under_way() -> None:
     assert schedule.next(contents, [0, 1, 2], outcomes.__getitem__) == End("decided", "8 of 8 comparisons decided.")
 
 
+@settings(max_examples=20)
 @given(
     slots=st.integers(1, 5),
     minutes=st.integers(1, 40),

@@ -39,13 +39,11 @@ def tuning(arms: Sequence[dict[str, Any]] = ARMS, **tune: Any) -> Study:
 class Machine:
     """Measures launches in a simulated world; a scheduled arm is as fast as the setting it has at that load."""
 
-    def __init__(self, world: World, study: Study, *, broken: str = "never") -> None:
-        self.world, self.settings, self.broken = world, Tuning(study).settings, broken
+    def __init__(self, world: World, study: Study) -> None:
+        self.world, self.settings = world, Tuning(study).settings
         self.asked, self.outcomes, self.steps = study, list[Outcome](), list[Step]()
 
     def measure(self, run: PlannedRun, launch_index: int) -> Outcome:
-        if self.broken in run.arm.name:
-            return Outcome(run, launch_index, is_valid=False, error="it died")
         load, speculation = run.load.max_concurrency, run.arm.speculation
         setting = self.settings.get(run.arm.name)
         if setting is None and speculation is not None and (k := speculation.scheduled_tokens(load)) is not None:
@@ -153,21 +151,6 @@ def test_everything_that_was_not_chosen_has_a_reason() -> None:
     )
 
 
-def test_a_draft_that_kills_its_engine_ends_nothing_else() -> None:
-    machine = Machine(World(2), tuning(), broken="draft model")
-    assert machine.run().reason == "decided"
-    tuning_report = machine.report()
-    assert not any(tried.arm.startswith("draft model") for tried in tuning_report.best)
-    assert {tried.fate for tried in tuning_report.tried if tried.arm == "draft model k=5"} == {"no run of it counts"}
-
-
-def test_without_a_baseline_it_ends_and_says_so() -> None:
-    machine = Machine(World(2), tuning(), broken="no draft")
-    end = machine.run()
-    assert end.reason == "nothing to compare"
-    assert "without speculation" in end.sentence
-
-
 def test_a_budget_ends_the_race_early_enough_to_measure_what_it_found() -> None:
     machine = Machine(World(4), tuning(budget_minutes=24))
     end = machine.run()
@@ -175,15 +158,6 @@ def test_a_budget_ends_the_race_early_enough_to_measure_what_it_found() -> None:
     assert end.reason == "budget spent"
     assert 20 * len(starts) + 10 * len(machine.outcomes) <= 60 * 24
     assert machine.report().final
-
-
-def test_an_engine_without_schedules_gets_none() -> None:
-    machine = Machine(World(5), tuning(schedule=False))
-    machine.run()
-    assert not any("scheduled" in outcome.run.arm.name for outcome in machine.outcomes)
-    tuning_report = machine.report()
-    assert tuning_report.scheduled is None
-    assert tuning_report.deployed == tuning_report.single
 
 
 def test_a_plan_of_a_tuning_is_about_what_it_takes() -> None:
@@ -194,8 +168,3 @@ def test_a_plan_of_a_tuning_is_about_what_it_takes() -> None:
 
 def test_nothing_is_reported_before_the_first_results() -> None:
     assert report(tuning(), lambda _run: None) is None
-
-
-def test_only_a_tuning_is_tuned() -> None:
-    with pytest.raises(ValueError, match="not a tuning"):
-        Tuning(study())

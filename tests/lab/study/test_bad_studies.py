@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.errors import StudyError
-from lab.study import Arm, Load, Server, Slo, Speculation, Study, Tune
+from lab.study import Load, Speculation, Study
 from lab.study.load import PATTERN_KEYS
 from lab.study.parsing import study_from_dict, study_from_json, study_from_toml
 from tests.lab.studies import DRAFT, study_dict
@@ -56,14 +56,12 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (without("loads"), "loads", "is required but missing"),
     (study_dict(name=""), "name", "String should have at least 1 character, got ''"),
     (study_dict(name="two\nlines"), "name", ("String should match pattern '^[^\\x00-\\x1f]+$', got 'two\\nlines'")),
-    (study_dict(target=7), "target", "should be a valid string, got 7"),
     (
         study_dict(targt="x"),
         "targt",
         f"is not known here: did you mean target? The keys here are {keys(*STUDY_KEYS)}",
     ),
     (study_dict(arms=[]), "arms", "is empty: at least one is needed"),
-    (study_dict(arms="none"), "arms", "should be a valid tuple, got 'none'"),
     (study_dict(loads=[]), "loads", "is empty: at least one is needed"),
     (study_dict(repeats=0), "repeats", "should be greater than or equal to 1, got 0"),
     (
@@ -84,11 +82,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         ("arms: mark the one that the others are compared with as baseline = true"),
     ),
     (study_dict(arms=[BASELINE, {"name": "a"}]), "", "arms must differ from each other: 'a' occurs twice"),
-    (
-        study_dict(arms=[{"name": "a", "engin": "vllm"}]),
-        "arms[0].engin",
-        f"is not known here: did you mean engine? The keys here are {keys(*Arm.model_fields)}",
-    ),
     (study_dict(arms=[{"name": "a", "flags": {"x": [1]}}]), "arms[0].flags.x", "valid"),
     (
         with_draft(model=None),
@@ -99,11 +92,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         with_draft(method="ngram"),
         "arms[1].speculation",
         ("method ngram drafts without a model: remove model = 'reference-draft'"),
-    ),
-    (
-        with_draft(method="Crystal Ball"),
-        "arms[1].speculation.method",
-        ("String should match pattern '^[a-z][a-z0-9_]*$', got 'Crystal Ball'"),
     ),
     (
         with_draft(method="suffix"),
@@ -126,13 +114,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         "arms[1].speculation.options.rate",
         "should be a finite number, got inf",
     ),
-    (with_draft(method=None), "arms[1].speculation.method", "is required but missing"),
-    (with_draft(num_speculative_tokens=None), "arms[1].speculation.num_speculative_tokens", "is required but missing"),
-    (
-        with_draft(num_speculative_tokens=2.5),
-        "arms[1].speculation.num_speculative_tokens",
-        ("should be a valid integer, got a number with a fractional part, got 2.5"),
-    ),
     (
         with_draft(prompt_lookup_max=4),
         "arms[1].speculation",
@@ -148,11 +129,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         "tune.drafted_tokens",
         "drafted_tokens should be between 1 and 64 (0, no speculation, is always measured)",
     ),
-    (
-        study_dict(tune={"drafted": [1]}),
-        "tune.drafted",
-        f"is not known here: did you mean drafted_tokens? The keys here are {keys(*Tune.model_fields)}",
-    ),
     (study_dict(tune={"beside": ["other"]}), "", "tune.beside: no arm is called 'other'"),
     (study_dict(tune={"beside": ["draft"]}), "", "tune: at least one arm with speculation is needed"),
     (
@@ -164,11 +140,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         study_dict(tune={}, arms=[*ARMS, {"name": "draft k=5", "speculation": DRAFT}]),
         "",
         "tune: name each draft once, as its numbers of tokens are in tune.drafted_tokens",
-    ),
-    (
-        study_dict(tune={}, arms=[*ARMS[:1], ARMS[1] | {"baseline": True}]),
-        "",
-        "arms: only one may be the baseline, but 'no draft' and 'draft' are marked so",
     ),
     (
         study_dict(tune={}, arms=[{"name": "draft", "speculation": DRAFT, "baseline": True}]),
@@ -201,7 +172,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         ("config.a.b is null, which a study cannot contain: leave it out"),
     ),
     (with_arm(config={"a": object()}), "arms[0].config.a", "JSON"),
-    (with_arm(environment={"A": 1}), "arms[0].environment.A", "should be a valid string, got 1"),
     (
         with_arm(server={"base_url": "localhost:8000"}),
         "arms[0].server.base_url",
@@ -211,11 +181,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         with_arm(server={"base_url": "http://user:pw@host"}),
         "arms[0].server.base_url",
         ("String should match pattern '^https?://[^\\s@]+$', got 'http://user:pw@host'"),
-    ),
-    (
-        with_arm(server={"baseurl": "http://h"}),
-        "arms[0].server.baseurl",
-        f"is not known here: did you mean base_url? The keys here are {keys(*Server.model_fields)}",
     ),
     (with_load(arrivals="constant"), "loads[0]", "constant arrivals need a request_rate_rps: set a rate"),
     (
@@ -233,12 +198,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         "loads[0]",
         ("burstiness needs a request_rate_rps and gamma arrivals: set a rate, or leave burstiness out"),
     ),
-    (
-        with_load(arrivals="rampp"),
-        "loads[0].arrivals",
-        ("should be 'gamma', 'constant', 'ramp' or 'trace', got 'rampp'"),
-    ),
-    (with_load(duration_s=0), "loads[0].duration_s", "should be greater than 0, got 0"),
     (with_load(stop_on_error_share=1), "loads[0].stop_on_error_share", "should be less than 1, got 1"),
     (
         with_load(patern="burstiness_mid"),
@@ -251,14 +210,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         (
             "'burstiness_midd' is not a known pattern: did you mean burstiness_mid? The patterns are "
             "throughput_low, throughput_high, burstiness_high, burstiness_mid, burstiness_low, concurrency_sweep"
-        ),
-    ),
-    (
-        with_load(pattern=["x"]),
-        "loads[0].pattern",
-        (
-            "\"['x']\" is not a known pattern: The patterns are throughput_low, throughput_high, burstiness_high, "
-            "burstiness_mid, burstiness_low, concurrency_sweep"
         ),
     ),
     (with_load(concurrencies=[1, 2]), "loads[0].concurrencies", "belongs to pattern concurrency_sweep: remove it"),
@@ -275,18 +226,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ),
     (sweep(concurrencies=[4, 4]), "loads[0].concurrencies", "should differ from each other, got [4, 4]"),
     (sweep(prompts_per_stream=0), "loads[0].prompts_per_stream", "should be a whole number from 1 on, got 0"),
-    (sweep(concurrencies=[5000]), "loads[0].max_concurrency", "should be less than or equal to 4096, got 5000"),
-    (sweep(label=7), "loads[0].label", "should be a valid string, got 7"),
-    (
-        sweep(num_prompts=2),
-        "loads[0]",
-        ("max_concurrency 5 can never be reached with num_prompts 2: ask for at least 5 prompts"),
-    ),
-    (
-        study_dict(loads=[{"pattern": "throughput_low"}] * 2),
-        "",
-        ("loads must differ from each other: 'throughput_low' occurs twice"),
-    ),
     (
         with_load(max_concurrency=9),
         "loads[0]",
@@ -301,11 +240,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         study_dict(loads=[{"max_concurrency": 1, "num_prompts": 4}] * 2),
         "",
         "loads must differ from each other: 'c1-n4' occurs twice",
-    ),
-    (
-        study_dict(slo={"ttft": 5}),
-        "slo.ttft",
-        f"is not known here: did you mean ttft_ms? The keys here are {keys(*Slo.model_fields)}",
     ),
 ]
 

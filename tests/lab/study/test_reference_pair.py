@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from lab.study import Study
+from lab.study import Load, Study
 from lab.study.parsing import study_from_toml, study_to_toml
 from lab.study.plan import plan
 from lab.study.reference_pair import reference_version
@@ -93,11 +93,6 @@ def test_a_server_somewhere_else_becomes_an_engine_of_this_host() -> None:
     assert (arm.engine, arm.server) == ("vllm", None)
 
 
-def test_of_a_configuration_stays_what_a_cpu_has_too() -> None:
-    scaled = small(arms=[PLAIN | {"config": {"kv-cache-dtype": "fp8", "stream-interval": 20}}])
-    assert scaled.arms[0].config == {"stream-interval": 20}
-
-
 def test_a_sweep_stays_one_with_fewer_streams() -> None:
     scaled = small(loads=[{"pattern": "concurrency_sweep"}])
     assert [load.max_concurrency for load in scaled.loads] == [1, 2, 4, 5, 6, 8]
@@ -120,6 +115,10 @@ def test_a_pattern_keeps_its_name_rate_and_burstiness() -> None:
         ({"dataset": "sharegpt", "output_tokens": 1024, "own_output_lengths": True}, "sharegpt_sample/all/own-16"),
         ({"dataset": "spec_bench", "category": "qa"}, "spec_bench_sample/qa/8"),
         ({"dataset": "story", "output_tokens": 2048}, "story/all/32"),
+        (
+            {"dataset": "prefix_repetition", "prefix_tokens": 1280, "num_prefixes": 4, "input_tokens": 64},
+            "prefix_repetition/all/20/4/8/8",
+        ),
         (
             {"dataset": "mt_bench", "sessions": {"max_turns": 2, "think": "fixed", "think_s": 9.0}},
             "mt_bench_sample/all/sessions-own-2-none/8",
@@ -145,84 +144,43 @@ def test_a_tuning_stays_one_with_each_draft_and_concurrency_once() -> None:
     assert [load.max_concurrency for load in scaled.loads] == [1, 5]
 
 
-def test_a_large_study_scaled_down_is_this_one() -> None:
+def test_what_has_no_size_stays_and_an_engines_flags_become_those_of_the_pair() -> None:
+    stays: dict[str, Any] = {"order": "side_by_side", "fresh_starts": "never", "seed": 7, "endpoint": "chat"}
+    flags = {"max-model-len": 1024, "max-num-seqs": 32, "enforce-eager": True, "dtype": "float32"}
+    scaled = small(slo={"ttft_ms": 100.0}, engine_flags={"quantization": "fp8"}, **stays)
+    assert {name: getattr(scaled, name) for name in stays} == stays
+    assert (scaled.slo and scaled.slo.ttft_ms, scaled.engine_flags) == (100.0, {})
+    assert scaled.arms[0].flags == flags | {"enable-prefix-caching": False}
+
+
+def test_arms_that_differ_in_what_a_cpu_has_too_stay_apart() -> None:
     looks_up = {"method": "ngram", "num_speculative_tokens": 4}
     scaled = small(
-        name="mine",
-        repeats=3,
-        order="side_by_side",
-        fresh_starts="never",
-        seed=7,
-        endpoint="chat",
-        sampling={"temperature": 0.5},
-        slo={"ttft_ms": 100.0},
         arms=[
-            PLAIN,
+            PLAIN | {"config": {"async-scheduling": True, "kv-cache-dtype": "fp8"}},
             {"name": "short", "speculation": looks_up},
             {"name": "long", "speculation": looks_up | {"prompt_lookup_min": 2, "prompt_lookup_max": 5}},
-            drafting("suffix", tokens=2),
-            drafting("mtp", tokens=2),
-            drafting("eagle3", "a", tokens=2, config={"async-scheduling": True, "kv-cache-dtype": "fp8"}),
-            {"name": "other engine", "engine": "sglang", "config": {"async-scheduling": True}},
-        ],
-        workloads=[
-            {"dataset": "prefix_repetition", "prefix_tokens": 1280, "num_prefixes": 4, "input_tokens": 64},
-            {"dataset": "burstgpt", "own_output_lengths": True, "output_tokens": 1024, "ignore_eos": False},
-        ],
-        loads=[
-            {"max_concurrency": 100, "num_prompts": 500, "find": "rate", "find_from": 2.0},
-            {"max_concurrency": 50, "num_prompts": 60, "label": "fifty", "request_rate_rps": 3.0, "burstiness": 0.5},
-        ],
+        ]
     )
-    vllm = {
-        "max-model-len": 1024,
-        "max-num-seqs": 32,
-        "enforce-eager": True,
-        "dtype": "float32",
-        "enable-prefix-caching": False,
+    assert [arm.name for arm in scaled.arms] == ["no draft", "n-gram k=4", "n-gram k=4 (2)"]
+    assert scaled.arms[0].config == {"async-scheduling": True}
+    assert scaled.arms[2].speculation is not None
+    assert scaled.arms[2].speculation.prompt_lookup_max == 5
+
+
+def test_a_search_and_a_rate_stay_with_fewer_streams_and_prompts() -> None:
+    search = {"max_concurrency": 100, "num_prompts": 500, "find": "rate", "find_from": 2.0}
+    rated: dict[str, Any] = {
+        "max_concurrency": 50,
+        "num_prompts": 60,
+        "label": "fifty",
+        "request_rate_rps": 3.0,
+        "burstiness": 0.5,
     }
-    head = {"method": "eagle3", "model": "reference-eagle3", "num_speculative_tokens": 2}
-    assert scaled.model_dump(mode="json", exclude_defaults=True) == {
-        "name": "mine (reference)",
-        "target": "reference",
-        "arms": [
-            {"name": "vllm, no draft", "flags": vllm, "baseline": True},
-            {"name": "vllm, n-gram k=4", "speculation": looks_up, "flags": vllm},
-            {
-                "name": "vllm, n-gram k=4 (2)",
-                "speculation": looks_up | {"prompt_lookup_min": 2, "prompt_lookup_max": 5},
-                "flags": vllm,
-            },
-            {"name": "vllm, n-gram k=2", "speculation": looks_up | {"num_speculative_tokens": 2}, "flags": vllm},
-            {"name": "vllm, EAGLE-3 k=2", "speculation": head, "flags": vllm},
-            {
-                "name": "vllm, EAGLE-3 k=2 (2)",
-                "speculation": head,
-                "flags": vllm,
-                "config": {"async-scheduling": True},
-            },
-            {"name": "transformers, no draft", "engine": "transformers", "flags": {"dtype": "float32"}},
-        ],
-        "workloads": [
-            {
-                "dataset": "prefix_repetition",
-                "input_tokens": 8,
-                "prefix_tokens": 20,
-                "num_prefixes": 4,
-                "output_tokens": 8,
-            },
-            {"dataset": "burstgpt_sample", "output_tokens": 16, "own_output_lengths": True, "ignore_eos": False},
-        ],
-        "loads": [
-            {"max_concurrency": 6, "num_prompts": 40, "find": "rate"},
-            {"label": "fifty", "max_concurrency": 5, "num_prompts": 5, "request_rate_rps": 3.0, "burstiness": 0.5},
-        ],
-        "fresh_starts": "never",
-        "order": "side_by_side",
-        "seed": 7,
-        "endpoint": "chat",
-        "slo": {"ttft_ms": 100.0},
-    }
+    assert small(loads=[search, rated], slo={"ttft_ms": 100.0}).loads == (
+        Load(max_concurrency=6, num_prompts=40, find="rate"),
+        Load(**rated | {"max_concurrency": 5, "num_prompts": 5}),
+    )
 
 
 def test_sampled_answers_become_greedy_and_school_mathematics_a_sample_with_its_score() -> None:

@@ -44,16 +44,6 @@ def test_two_values_of_k_give_the_price_between_them(
         assert fitted.gains[place] == pytest.approx(true[k], abs=0.01)
 
 
-@given(shares, st.floats(0.9, 1.3), st.floats(0.0, 1.0), st.floats(-0.05, 0.05))
-def test_what_a_setting_was_measured_to_be_replaces_what_the_line_says(
-    accepted: tuple[float, ...], once: float, per_token: float, off: float
-) -> None:
-    rounds = lengths(KS, {5: accepted})
-    true = {k: gain(rounds[k], once + per_token * k) + (off if k == 3 else 0) for k in KS}
-    fitted = curve(KS, rounds, {k: Gain(true[k], 1e-8) for k in (1, 3, 5)})
-    assert fitted.gains[2] == pytest.approx(true[3], abs=0.001)
-
-
 @given(shares, st.sampled_from([(5,), (1, 5), (1, 3, 5)]), st.floats(1e-6, 1e-2))
 def test_every_run_makes_every_setting_more_certain_and_its_own_the_most(
     accepted: tuple[float, ...], measured: tuple[int, ...], variance: float

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lab.metrics.records import RunRecord, ServerCounters
+from lab.metrics.records import ServerCounters
 from lab.study import Workload
 from tests.lab.validity.healthy import TOKENS, Measured, healthy
 from tests.lab.validity.trapped import (
@@ -71,12 +71,6 @@ def test_a_failed_run_says_that_it_failed_and_nothing_else() -> None:
     assert [finding.sentence for finding in verdict.findings] == ["The run failed: the engine was killed and more"]
     assert not verdict.valid
     assert verdict.skipped == ()
-
-
-@pytest.mark.parametrize("drafted", [True, False])
-def test_the_factory_makes_records_that_can_be_stored(*, drafted: bool) -> None:
-    run = healthy(drafted=drafted).run
-    assert RunRecord.model_validate_json(run.model_dump_json()) == run
 
 
 REPETITION = Workload(dataset="prefix_repetition", input_tokens=1, output_tokens=TOKENS)

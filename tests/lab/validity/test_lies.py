@@ -18,15 +18,9 @@ from tests.lab.validity.lies import Server, pair
 OF_SIZE = {"few_requests", "several_tokens_a_chunk", "single_concurrency", "single_repeat", "outputs_differ"}
 OF_SIZE |= {"long_tail", "configuration_unknown", "short_warm_up", "acceptance_only_of_the_run", "not_interleaved"}
 OF_A_RUN: tuple[tuple[Server, str, Severity, str], ...] = (
-    (Server("merges"), "events_in_bursts", "warning", "8 tokens came with an answer's first event (median)"),
     (Server("writes at once"), "events_in_bursts", "warning", "where a step makes 1 at most"),
     (Server("merges", drafts=True), "events_in_bursts", "warning", "where a step makes 4 at most"),
-    (Server("space first"), "early_first_event", "warning", "came after 3 ms, sooner than a step of the model"),
-    (Server("stalls"), "few_answers_paused", "warning", "3 of 24 requests stopped for up to 1.5 s"),
-    (Server("one at a time", streams=8), "streams_not_served", "warning", "worked on 1 at a time"),
-    (Server("silent", drafts=True), "speculation_not_seen", "warning", "nothing shows it"),
     (Server("shared"), "server_shared", "invalid", "up to 9 requests at once in 1 of 1 second"),
-    (Server("refuses", prompts=96), "failures_differ", "warning", "prompts of 8"),
 )
 OF_A_STUDY: tuple[tuple[Callable[[], list[StudyRun]], str, Severity, str], ...] = (
     (lambda: pair(Server("cuts")), "prompt_tokens_differ", "invalid", "Arm 'arm' read "),

@@ -12,11 +12,8 @@ from lab.validity import Finding
 from tests.lab.validity.healthy import STREAMS, Measured
 from tests.lab.validity.one_check import answer, few, samples
 from tests.lab.validity.test_thresholds import (
-    FAILED,
     JIT,
     captured,
-    chat_of,
-    cut,
     first_tokens,
     lagging,
     tail,
@@ -38,13 +35,6 @@ def waits() -> Measured:
     short, long, unknown, *_ = waiting_ms(10.0).requests
     some = (short, replace(long, sent_s=1.05), replace(unknown, sent_s=None))
     return replace(waiting_ms(10.0), requests=some)
-
-
-def cut_texts() -> Measured:
-    """Three prompts at the limit, whose texts are of different lengths."""
-    run, characters = cut(), (500, 600, 800)
-    at_limit = [replace(request, prompt="c" * count) for request, count in zip(run.requests, characters, strict=False)]
-    return replace(run, requests=(*at_limit, *run.requests[3:]))
 
 
 def four_at_once(first_ms: float, later_ms: float) -> Measured:
@@ -106,30 +96,6 @@ SENTENCES: tuple[Case, ...] = (
         {"steady_output_tok_per_s": None},
     ),
     (
-        "few_requests",
-        "499 answered requests are too few for p99: fewer than 5 lie beyond.",
-        lambda: few(499),
-        {},
-    ),
-    (
-        "prompt_truncated",
-        (
-            "3 of 8 requests have exactly 100 prompt tokens, though their texts are up to 2 times as long as that many "
-            "tokens hold elsewhere: they seem to be truncated."
-        ),
-        cut_texts,
-        {},
-    ),
-    (
-        "warm_prefix_cache",
-        (
-            "30.7 % of the prompt tokens came from the prefix cache, though the prompts of this run share only 25.6 % "
-            "among themselves: the server had seen them before."
-        ),
-        lambda: chat_of(1000),
-        {"prefix_cache_hit_rate": 0.307},
-    ),
-    (
         "synthetic_acceptance",
         "The acceptance was forced by a setting of the engine; no draft reached it.",
         forced,
@@ -168,12 +134,6 @@ SENTENCES: tuple[Case, ...] = (
             .with_log_line(JIT)
             .with_log_line(JIT)
         ),
-        {},
-    ),
-    (
-        "requests_failed",
-        "2 of 20 requests failed (10 %), because: broke",
-        lambda: few(20).with_requests(first=2, **FAILED),
         {},
     ),
 )

@@ -11,7 +11,7 @@ import pytest
 
 from lab.metrics.measure import Value
 from lab.metrics.records import RunRecord
-from lab.study import Load, Sampling, Speculation
+from lab.study import Load, Speculation
 from lab.study.arm import SCHEDULE
 from lab.validity import STUDY_CHECKS, Severity, Skipped, StudyRun, judge_study
 from tests.lab.validity.test_lies import OF_A_STUDY
@@ -21,7 +21,6 @@ BASELINE = {"name": "plain", "baseline": True}
 DRAFT = Speculation(method="draft_model", model="draft", num_speculative_tokens=3)
 FORCED = DRAFT.model_copy(update={"options": {"rejection_sample_method": "synthetic"}})
 BASELINE_CONFIG = {"max_num_batched_tokens": "8192", "speculative_config": "None", "port": "1"}
-GRAPHS = "{'mode': 3, 'max_cudagraph_capture_size': %d, 'cache_dir': '/tmp/%d', 'sizes': [1, 2]}"
 OUTPUTS = {f"p{place}": f"output {place}" for place in range(100)}
 Study = dict[tuple[str, int, int], RunRecord]
 
@@ -213,33 +212,6 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
         lambda: with_figures(study(circumstances=circumstances(hardware="H200"))),
     ),
     (
-        "baseline_of_other_conditions",
-        "invalid",
-        (
-            "Arms 'drafted' were measured under other conditions than the baseline: sampling temperature=0.0 "
-            "top_p=1.0 seed=0 -> temperature=0.7 top_p=1.0 seed=0."
-        ),
-        lambda: with_figures(study(sampling=Sampling(temperature=0.7))),
-    ),
-    (
-        "baseline_of_other_conditions",
-        "invalid",
-        "Arms 'drafted' were measured under other conditions than the baseline: endpoint completions -> chat.",
-        lambda: with_figures(study(endpoint="chat")),
-    ),
-    (
-        "baseline_of_other_conditions",
-        "invalid",
-        "Arms 'drafted' were measured under other conditions than the baseline: seed 0 -> 7.",
-        lambda: with_figures(study(prompts_seed=7)),
-    ),
-    (
-        "baseline_of_other_conditions",
-        "invalid",
-        "Arms 'drafted' were measured under other conditions than the baseline: prompts w -> other.",
-        lambda: with_figures(study(identity=cell("x", workload_id="other"))),
-    ),
-    (
         "baseline_of_other_engine",
         "warning",
         "Arms 'drafted' ran on another engine than the baseline: version 0.32.0 -> 0.14.1.",
@@ -384,20 +356,6 @@ def test_a_round_too_short_to_measure_is_compared_with_none() -> None:
 def test_a_healthy_study_is_told_nothing() -> None:
     verdict = judge_study(with_figures(study(**config(speculative_config="SpeculativeConfig(k=3)", port="2"))))
     assert (verdict.findings, verdict.skipped) == ((), ())
-
-
-def test_only_the_part_of_a_long_setting_that_differs_is_named() -> None:
-    runs = study(**config(compilation_config=GRAPHS % (512, 1)))
-    for key, run in study(**config()).items():
-        if key[0] == "plain":
-            changed = {
-                "circumstances": circumstances(
-                    effective_config=BASELINE_CONFIG | {"compilation_config": GRAPHS % (64, 2)}
-                )
-            }
-            runs[key] = RunRecord.model_validate(run.model_dump() | changed)
-    (finding,) = judge_study(with_figures(runs)).findings
-    assert finding.sentence.endswith("compilation_config.max_cudagraph_capture_size 64 -> 512.")
 
 
 def test_what_is_unknown_of_one_of_them_is_not_compared() -> None:

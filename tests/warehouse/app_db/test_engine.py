@@ -46,13 +46,6 @@ def test_an_invalid_database_url_is_a_settings_error(tmp_path: Path, url: str) -
         app_engine(Settings(home=tmp_path, database_url=url).app_database_url)
 
 
-def test_an_unreachable_database_server_is_named_without_its_password(tmp_path: Path) -> None:
-    url = "postgresql+psycopg://someone:secret@127.0.0.1:1/x"
-    with pytest.raises(UserError, match="cannot be opened") as caught:
-        app_engine(Settings(home=tmp_path, database_url=url).app_database_url)
-    assert "secret" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("url", "words"),
     [
@@ -68,6 +61,7 @@ def test_a_url_of_postgresql_takes_libpqs_parameters_and_any_drivers_name(url: s
     with pytest.raises(UserError, match="cannot be opened") as caught:
         app_engine(url)
     assert words in str(caught.value)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_server_that_does_not_answer_is_given_up() -> None:

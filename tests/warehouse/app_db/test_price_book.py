@@ -4,8 +4,6 @@ from datetime import date
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lab.cost import Owned, Price, price_on
 from lab.errors import UserError
@@ -66,10 +64,3 @@ def test_an_entry_without_a_price_is_not_added(engine: sa.Engine) -> None:
     with pytest.raises(UserError, match="either rented_per_hour or owned"):
         price_book.add(engine, RENTED.model_copy(update={"rented_per_hour": None}), actor=ADMIN)
     assert price_book.entries(engine) == []
-
-
-@given(st.floats(0.01, 1e6), st.floats(0.1, 30), st.floats(0.01, 1))
-def test_bought_hardware_reads_back_as_it_was(price: float, years: float, share: float) -> None:
-    owned = Owned(purchase_price=price, lifetime_years=years, utilisation=share)
-    whole = BOUGHT.model_copy(update={"owned": owned})
-    assert price_book.price_from(price_book._row(whole)) == whole

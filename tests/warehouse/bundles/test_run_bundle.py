@@ -58,12 +58,6 @@ def test_a_bundle_is_never_changed_by_writing_its_run_again(tmp_path: Path) -> N
     assert list(find_bundles(tmp_path)) == [folder]
 
 
-def test_a_log_that_cannot_be_read_leaves_no_bundle_behind(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="No such file"):
-        write_bundle(tmp_path, run_record(), (), (), tmp_path / "no log")
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
 @pytest.mark.parametrize("broken", [RUN_FILE, REQUESTS_FILE])
 def test_a_broken_file_is_a_bundle_error_that_names_it(tmp_path: Path, broken: str) -> None:
     folder = write_run(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 
 from lab.errors import BundleError
 from lab.metrics.records import BUNDLE_FORMAT_VERSION
-from tests.warehouse.runs import records, request, run_record, write_run
+from tests.warehouse.runs import request, run_record, write_run
 from warehouse.bundles.run_bundle import (
     LOG_FILE,
     REQUESTS_FILE,
@@ -156,11 +156,3 @@ def test_a_missing_log_and_a_format_never_released_read_as_sentences(tmp_path: P
         f"{folder} has bundle format 12; this Drafthouse reads 13, 14, 15, 16: with the Drafthouse that wrote it, "
         "export the study to a .json file, which can be imported here"
     )
-
-
-def test_a_run_without_requests_is_a_bundle_too(tmp_path: Path) -> None:
-    folder = write_bundle(tmp_path, run_record(), (), (), None)
-    bundle = read_bundle(folder)
-    assert (bundle.folder, records(bundle.requests), bundle.telemetry) == (folder, (), ())
-    uncounted = read_bundle(write_run(tmp_path, (request(chunk_tokens=None),), run_id="2"))
-    assert records(uncounted.requests)[0].chunk_tokens is None

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from lab.metrics.records import RequestRecord, TelemetrySample
+from lab.metrics.records import TelemetrySample
 from lab.study import Load, Sampling, Slo
 from tests.warehouse.ingest.foreign import COLUMNS, FAILED, REQUEST, bundle, evidence, foreign, silent
 from tests.warehouse.runs import records
@@ -84,29 +84,29 @@ def test_what_one_completed_request_lacks_is_unrecorded_of_all(changes: dict[str
     assert unrecorded(foreign(requests=(REQUEST, FAILED))) == set()
 
 
-@pytest.mark.parametrize("lacks", ["sent_s", "chunk_gaps_ms", "output_text", None])
-@pytest.mark.parametrize("place", [0, 1999])
-def test_a_bundle_that_is_read_in_parts_records_the_same(tmp_path: Path, lacks: str | None, place: int) -> None:
+def many(place: int, lacks: str | None) -> tuple[ImportedRequest, ...]:
+    """Return more requests than are read at once, of which the one in this place lacks something."""
     requests = [REQUEST if number % 3 else FAILED for number in range(2000)]
     without: dict[str, Any] = {} if lacks is None else {lacks: None}
     requests[place] = replace(REQUEST, **without)
-    run = foreign(requests=tuple(requests))
-    write_imported(tmp_path, [run], {run.source.sha256: lambda: [b"{}"]})
-    [folder] = find_bundles(tmp_path)
-    judged = without_requests(read_record(folder), read_known_of_all(folder))
-    assert judged.unrecorded == evidence(run).unrecorded
-    assert judged.record == evidence(run).record
+    return tuple(requests)
 
 
-@pytest.mark.parametrize("requests", [None, (), (FAILED,)])
-def test_so_does_a_bundle_without_completed_requests(
+@pytest.mark.parametrize(
+    "requests",
+    [
+        *(many(place, lacks) for place in (0, 1999) for lacks in ("sent_s", "chunk_gaps_ms", "output_text", None)),
+        *(None, (), (FAILED,)),
+    ],
+)
+def test_a_bundle_that_is_read_in_parts_records_the_same(
     tmp_path: Path, requests: tuple[ImportedRequest, ...] | None
 ) -> None:
     run = foreign(requests=requests)
     write_imported(tmp_path, [run], {run.source.sha256: lambda: [b"{}"]})
     [folder] = find_bundles(tmp_path)
     judged = without_requests(read_record(folder), read_known_of_all(folder))
-    assert judged.unrecorded == evidence(run).unrecorded
+    assert (judged.unrecorded, judged.record) == (evidence(run).unrecorded, evidence(run).record)
 
 
 def test_a_field_that_a_file_of_an_earlier_drafthouse_lacks_is_unrecorded(tmp_path: Path) -> None:
@@ -203,27 +203,10 @@ def test_a_long_study_name_is_cut_and_no_completed_request_means_failed() -> Non
 
 def test_a_request_has_the_moments_that_follow_from_its_latencies() -> None:
     first, failed = records(evidence(foreign()).requests)
-    assert first == RequestRecord(
-        index=7,
-        prompt_id="",
-        category=None,
-        prompt="",
-        requested_output_tokens=16,
-        intended_send_s=1.0,
-        sent_s=1.0,
-        first_token_s=1.5,
-        end_s=1.9,
-        chunk_s=(1.5, 1.75, 1.875),
-        chunk_tokens=None,
-        prompt_tokens=32,
-        completion_tokens=4,
-        finish_reason=None,
-        error=None,
-        output_text="text",
-        spec_drafts=2,
-        spec_draft_tokens=6,
-        spec_accepted_tokens=2,
-    )
+    assert (first.intended_send_s, first.sent_s, first.first_token_s, first.end_s) == (1.0, 1.0, 1.5, 1.9)
+    assert (first.chunk_s, first.chunk_tokens) == ((1.5, 1.75, 1.875), None)
+    assert (first.index, first.prompt, first.requested_output_tokens, first.output_text) == (7, "", 16, "text")
+    assert (first.prompt_tokens, first.completion_tokens, first.spec_accepted_tokens) == (32, 4, 2)
     assert (failed.index, failed.error, failed.output_text, failed.chunk_s) == (8, "broke", "", ())
     assert (failed.sent_s, failed.intended_send_s, failed.first_token_s, failed.end_s) == (0.0, 0.0, None, 0.0)
     (unasked,) = records(evidence(foreign({"requested_output_tokens": None}, requests=(REQUEST,))).requests)

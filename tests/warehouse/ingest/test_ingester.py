@@ -118,17 +118,3 @@ def test_a_full_disk_is_reported_and_loses_nothing(settings: Settings) -> None:
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         until(lambda: published_runs(settings) == 2)
     assert "Traceback (most recent call last):" in log(settings).read_text()
-
-
-def test_bundles_that_arrive_during_ingestion_are_all_ingested(settings: Settings) -> None:
-    def write(job: int) -> None:
-        for number in range(10):
-            write_run(settings.bundles, job_id=f"job-{job}", run_id=f"run-{job}-{number}")
-
-    writers = [threading.Thread(target=write, args=(job,)) for job in range(2)]
-    with ingester(settings):
-        for writer in writers:
-            writer.start()
-        until(lambda: published_runs(settings) == 20)
-    for writer in writers:
-        writer.join()

@@ -18,7 +18,7 @@ from lab.comparison import verdict
 from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.lab.validity.healthy import healthy
-from tests.warehouse.asking import ask, contents
+from tests.warehouse.asking import ask
 from tests.webapp.homes import WORKER, claimed_job, finish, make_home
 from tests.webapp.test_finished_study import BEGAN, EARLIER, LATER, everything_said, measure
 from warehouse.app_db.engine import open_engine
@@ -246,10 +246,3 @@ def test_a_verdict_that_was_written_and_not_read_is_kept_after_a_kill(
 def test_a_point_in_time_before_the_study_was_judged_has_no_stored_verdict(settings: Settings, job_id: str) -> None:
     with as_of(LATER), open_warehouse(settings.warehouse_file) as con:
         assert compare_study(con, job_id).standing == NOT_STORED
-
-
-@pytest.mark.usefixtures("job_id")
-def test_what_is_published_twice_is_rebuilt_equal(settings: Settings) -> None:
-    before = contents(settings)
-    rebuild(settings)
-    assert contents(settings) == before

@@ -190,18 +190,6 @@ def test_a_file_that_a_reader_has_open_is_not_written_to(
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_a_file_with_a_second_name_is_never_written_to(settings: Settings) -> None:
-    add_run(settings, "run-1")
-    snapshot = settings.home / "snapshot.duckdb"
-    snapshot.hardlink_to(settings.warehouse_file)
-    content = snapshot.read_bytes()
-    for number in (2, 3, 4):
-        add_run(settings, f"run-{number}")
-    assert snapshot.read_bytes() == content
-    assert ask(settings, "select count(*) from runs") == [(4,)]
-
-
-@pytest.mark.usefixtures("in_turns")
 def test_on_a_shared_file_system_no_file_is_written_to_again(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

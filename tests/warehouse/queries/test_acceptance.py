@@ -72,14 +72,6 @@ def test_repeats_are_pooled_by_the_servers_counters(con: duckdb.DuckDBPyConnecti
     assert acceptance.acceptance.conditional == pytest.approx([0.6 * accepted / drafts, 1 / 2, 1 / 3])
 
 
-def test_a_smaller_number_of_tokens_is_an_estimate_from_the_first_positions(con: duckdb.DuckDBPyConnection) -> None:
-    acceptance = only(con)
-    assert acceptance.acceptance.per_position is not None
-    assert list(acceptance.fewer) == [1, 2]
-    assert all(estimate.is_estimate for estimate in acceptance.fewer.values())
-    assert acceptance.fewer[2].length == pytest.approx(1 + sum(acceptance.acceptance.per_position[:2]))
-
-
 def test_each_kind_of_text_is_told_by_its_requests(con: duckdb.DuckDBPyConnection) -> None:
     categories = only(con).categories
     assert {kind: category.drafts for kind, category in categories.items()} == {

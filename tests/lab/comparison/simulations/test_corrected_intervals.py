@@ -93,16 +93,6 @@ def test_a_comparison_that_stands_alone_is_not_widened() -> None:
     assert verdicts(compared, strict=True)[0].interval == verdict.interval
 
 
-def test_cells_alone_keep_their_interval_in_the_comparison() -> None:
-    (cells, _) = next(tables(1.1, 0.03))
-    for comparison, verdict in zip(cells, verdicts(cells, strict=True), strict=True):
-        assert comparison.ratio is not None
-        assert verdict.interval is not None
-        assert comparison.ratio.low is not None
-        assert verdict.interval.low is not None
-        assert verdict.interval.low <= comparison.ratio.low or verdict.interval.low == 1.0
-
-
 def test_controls_are_not_corrected() -> None:
     (compared, _) = next(tables(1.1, 0.02))
     control = replace(compared[0], control=True)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from lab.comparison import spread
-from lab.comparison.compare import CellRuns, compare_cells
-from lab.comparison.moderation import LEAST_CELLS, Scatter, moderated, repetitions
-from lab.comparison.samples import Array, RunSample
+from lab.comparison.compare import compare_cells
+from lab.comparison.moderation import Scatter, moderated, repetitions
+from lab.comparison.samples import Array
 from lab.comparison.spread import Spread
-from lab.comparison.verdict import Verdict, benjamini_hochberg, holm, verdicts
+from lab.comparison.verdict import benjamini_hochberg, holm, verdicts
 from tests.lab.comparison.simulations.tables_of_cells import WORLDS, Table, cells_of, simulated
 
 _TABLES = 50
@@ -100,7 +100,7 @@ def test_so_few_repeats_of_a_table_decide(cells: int, repeats: int, ratio: float
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize(("cells", "repeats"), [(2, 3), (6, 3), (35, 3), (12, 4), (12, 2), (35, 2)])
+@pytest.mark.parametrize(("cells", "repeats"), [(2, 3), (6, 3), (35, 3), (12, 2)])
 def test_the_promises_hold_in_every_world(world: str, cells: int, repeats: int) -> None:
     outcome = simulate(world, cells, repeats, 1.2, 0.03)
     assert outcome.false_calls <= 0.05 + _LUCK
@@ -120,52 +120,6 @@ def test_the_strict_reading_calls_no_more_than_the_usual_one() -> None:
         assert called[0] <= called[1]
         strict, usual = strict + len(called[0]), usual + len(called[1])
     assert strict < usual
-
-
-def _faster(called: Sequence[Verdict]) -> set[int]:
-    return {place for place, verdict in enumerate(called) if verdict.word == "faster"}
-
-
-def test_a_single_repeat_uses_the_scatter_of_like_cells_and_history() -> None:
-    alone = CellRuns([RunSample("b", "plain", 0, 100.0)], [RunSample("c", "draft", 0, 150.0)])
-    rng = np.random.default_rng(1)
-    history = np.exp(0.02 * rng.standard_normal((12, 3))).tolist()
-    (comparison,) = compare_cells([alone], "higher", history=history)
-    assert comparison.basis == "1 repeat, with the scatter of 12 cells measured before"
-    assert verdicts([comparison])[0].word == "faster"
-    (blind,) = compare_cells([alone], "higher")
-    assert (blind.ratio and blind.ratio.low, blind.basis) == (None, "1 repeat, which cannot show how much runs differ")
-
-
-def test_a_moderated_cell_says_what_it_stands_on() -> None:
-    table = simulated(np.random.default_rng(0), "a third", (12, 3), ratio=1.1, noise=0.02)
-    assert {comparison.basis for comparison in compare_cells(cells_of(table), "higher")} == {
-        "3 repeats, with the scatter of 11 like cells"
-    }
-
-
-def test_too_few_cells_stand_on_their_own() -> None:
-    assert moderated([1e-4] * (LEAST_CELLS - 1), [3.0] * (LEAST_CELLS - 1), [1] * (LEAST_CELLS - 1)) == [None] * (
-        LEAST_CELLS - 1
-    )
-    assert moderated([1e-4] * 3, [1.0] * 3, [1] * 3) == [None] * 3
-
-
-def test_repeats_that_are_all_the_same_keep_their_certainty() -> None:
-    """Acceptance of greedy decoding is the same number each time."""
-    scatters = moderated([0.0, 1e-4, 2e-4, 1e-4], [2.0] * 4, [1] * 4)
-    assert scatters[0] is None
-    assert all(scatters[1:])
-
-
-def test_like_cells_pull_a_variance_and_a_wild_one_keeps_its_own() -> None:
-    usual = [4e-4, 5e-4, 3e-4, 4.5e-4, 3.5e-4, 4e-4, 5e-4, 4e-4]
-    scatters = moderated([*usual, 4e-5, 0.5], [2.0] * 10, [1] * 10)
-    assert all(scatters)
-    lucky, wild = (scatter for scatter in scatters[-2:] if scatter)
-    assert 1e-4 < lucky.variance < 5e-4
-    assert wild.variance > 0.05
-    assert all(scatter.df > lucky.df for scatter in scatters[:8] if scatter)
 
 
 def test_noise_is_found_again_from_cells_that_have_it() -> None:
@@ -209,12 +163,3 @@ def _mean(scatters: Sequence[Scatter | None], is_wanted: NDArray[np.bool_]) -> f
 
 def variances(rng: np.random.Generator, sd: Array, df: int) -> Array:
     return np.asarray(sd**2 * rng.chisquare(df, sd.size) / df)
-
-
-def test_arms_that_share_a_baseline_count_for_less_than_independent_cells() -> None:
-    rng = np.random.default_rng(3)
-    own = variances(rng, np.full(12, 0.03), 2).tolist()
-    apart, shared = (moderated(own, [2.0] * 12, [sharing] * 12)[0] for sharing in (1, 6))
-    assert apart is not None
-    assert shared is not None
-    assert shared.df < apart.df

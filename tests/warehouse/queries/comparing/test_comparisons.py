@@ -29,7 +29,7 @@ from warehouse.queries import results as queries
 from warehouse.queries.advice_inputs import failed_arms, measured_arms
 from warehouse.queries.comparing import paired_runs
 from warehouse.queries.comparing.comparisons import agreements, break_evens, compare_study, controls
-from warehouse.queries.comparing.ratio_tables import arm_means, arm_tables, cell_values
+from warehouse.queries.comparing.ratio_tables import arm_tables, cell_values
 from warehouse.queries.connect import open_warehouse
 
 #: How much longer each run takes than the healthy one; the repeats differ by a per cent or so.
@@ -58,14 +58,6 @@ def test_an_arm_twice_as_fast_is_faster_and_an_equal_one_not(con: duckdb.DuckDBP
     assert verdicts["drafted"].verdict.word == "faster"
     assert verdicts["same"].verdict.word == "no difference"
     assert exit_status(comparison, 0.05) == 0
-
-
-def test_an_arm_with_one_cell_has_its_interval_over_all_cells(con: duckdb.DuckDBPyConnection) -> None:
-    comparison = compare_study(con, "job-1")
-    means = arm_means(comparison)
-    assert {pair.candidate.arm: pair.ratio for pair in comparison.pairs} == {
-        arm: mean.ratio for arm, mean in means.items()
-    }
 
 
 def test_for_a_latency_lower_is_faster(con: duckdb.DuckDBPyConnection) -> None:
@@ -170,13 +162,6 @@ def test_a_study_is_named_by_job_digest_or_name(con: duckdb.DuckDBPyConnection) 
         compare_study(con, "job-1", baseline="other")
 
 
-def test_outputs_that_are_the_same_agree(con: duckdb.DuckDBPyConnection) -> None:
-    for _, agreed in agreements(con, compare_study(con, "job-1")):
-        assert agreed.same_share is not None
-        assert agreed.same_share.value == 1
-        assert agreed.unpaired == 0
-
-
 def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnection) -> None:
     (advice,) = advise(measured_arms(con, compare_study(con, "job-1")))
     assert (advice.action, advice.arm, advice.gamma) == ("enable", "drafted", 3)
@@ -217,11 +202,6 @@ def test_a_failed_arm_is_advised_against_in_the_engines_words(settings: Settings
     assert line.run_ids == ("drafted-0-1",)
 
 
-def test_where_an_arm_pays_everywhere_there_is_no_break_even(con: duckdb.DuckDBPyConnection) -> None:
-    evens = break_evens(compare_study(con, "job-1"))
-    assert {line[0]: even.answer for line, even in evens.items()}["drafted"] == "pays everywhere measured"
-
-
 def test_findings_of_the_study_are_judged_anew_with_more_runs(settings: Settings) -> None:
     write_arm(settings, "plain", 0, 1.0)
     write_arm(settings, "drafted", 0, 0.5)
@@ -260,9 +240,6 @@ def test_requests_are_paired_by_prompt_in_the_order_of_sending(
     assert dict(zip(run.requests.prompts, run.requests.numbers, strict=True)) == pytest.approx(expected)
 
 
-CHARACTERS = 4 * TOKENS
-
-
 def agreed(
     settings: Settings, ending: str, every: int = 1, telling: tuple[bool, bool] = (False, False), **changes: Any
 ) -> Agreement:
@@ -272,14 +249,6 @@ def agreed(
     with ingested(settings) as con:
         ((_, agreement),) = agreements(con, compare_study(con, "small"))
     return agreement
-
-
-def test_outputs_that_differ_say_about_where(settings: Settings) -> None:
-    agreement = agreed(settings, "." * 32)
-    assert (agreement.same, len(agreement.pairs)) == (0, REQUESTS)
-    assert agreement.median_first_differing_token is None  # no server told the tokens themselves
-    assert agreement.median_estimated_first_differing_token == TOKENS - 8
-    assert (agreement.baseline_degenerate_share, agreement.candidate_degenerate_share) == (0.0, 0.0)
 
 
 def test_outputs_that_differ_say_exactly_where_if_both_engines_tell_the_tokens(settings: Settings) -> None:
@@ -296,12 +265,6 @@ def test_the_tokens_of_one_arm_alone_are_held_against_nothing(settings: Settings
         TOKENS - 3,
     )
     assert _same(agreement) == f"75 %, else from about token {TOKENS - 2}"
-
-
-def test_an_arm_that_loops_is_told_from_its_baseline(settings: Settings) -> None:
-    agreement = agreed(settings, "and so on " * 20, every=24)  # more of them would make the run invalid
-    assert (agreement.baseline_degenerate_share, agreement.candidate_degenerate_share) == (0.0, 2 / REQUESTS)
-    assert agreement.same == REQUESTS - 2
 
 
 def test_sampled_outputs_are_not_held_against_each_other(settings: Settings) -> None:
