@@ -25,7 +25,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.cli.homes import Home
 from tests.warehouse.runs import records
-from tests.webapp.browser.clicks import settled
+from tests.webapp.browser.clicks import enter, settled
 from tests.workers.engine_runtime.stand_ins import grown
 from tests.workers.homes import engine_processes, until
 from warehouse.bundles.run_bundle import RUN_FILE, Bundle, find_bundles, read_bundle
@@ -122,14 +122,15 @@ def submit_in_browser(page: Page, home: Home) -> str:
     """Fill the form from TOML, submit it, and return the job's id that the page shows."""
     page.goto(f"{home.url}/submit")
     expect(page.get_by_role("heading", name="Submit")).to_be_visible()
+    settled(page)
     page.get_by_text("TOML", exact=True).click()
     text = page.get_by_role("textbox", name="The study in TOML")
     expect(text).to_have_value(re.compile("target"))
-    text.fill(STUDY)
-    text.press("Control+Enter")
+    enter(page, text, STUDY, key="Control+Enter")
     settled(page)
     page.get_by_text("Form", exact=True).click()
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value(tomllib.loads(STUDY)["name"])
+    settled(page)
     page.get_by_role("button", name="Submit study").click()
     receipt = page.get_by_text(re.compile(r"Submitted as"))
     expect(receipt).to_be_visible()
@@ -327,8 +328,10 @@ def test_a_link_opened_afresh_shows_the_study_and_the_warehouses_numbers(
     expect(page.get_by_role("heading", name="Results")).to_be_visible()
     study = page.get_by_role("combobox", name="Study")
     expect(study).to_have_value(f"end to end <b>*study*</b> · {job_id}")
+    settled(page)
     page.get_by_role("tab", name="Runs", exact=True).click()
     page.wait_for_url("**results_tab=Runs**")
+    settled(page)
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV", exact=True).locator("visible=true").click()
     with Path(download.value.path()).open(newline="") as file:
