@@ -9,7 +9,7 @@
   const QUIET_LOOKS = 3;
   // A fragment that is there no longer is never run: nothing was drawn for so many looks.
   const DROPPED_AFTER_LOOKS = 50;
-  const IDLE = "[data-testid=stApp][data-test-script-state=notRunning]";
+  const IDLE = "[data-testid=stApp][data-test-script-state=notRunning][data-test-connection-state=CONNECTED]";
   const text = (bytes) => new TextDecoder().decode(bytes);
 
   // The fields of a message: for each number its values, numbers or bytes.
@@ -73,7 +73,10 @@
 
     // Whether all has been answered at several looks in a row, between which the server has answered, too.
     look() {
-      if (this.socket !== null && this.socket.readyState !== WebSocket.OPEN) return false;
+      if (this.socket !== null && this.socket.readyState !== WebSocket.OPEN) {
+        window.conversation = unheard();  // the page opens another one, on which it may have nothing to say
+        return false;
+      }
       if (this.echoed < this.sent) return false;
       const isStill = !this.isDrawing && (this.isRunning || document.querySelector(IDLE) !== null);
       this.looks = isStill ? this.looks + 1 : 0;
@@ -87,8 +90,9 @@
     }
   }
 
-  window.conversation = new Conversation(null);
-  window.conversation.isDrawing = false;  // where a test took the socket's place, what the page says must do
+  // Where a test took the socket's place, or nothing was sent yet, what the page says must do.
+  const unheard = () => Object.assign(new Conversation(null), { isDrawing: false });
+  window.conversation = unheard();
   const send = WebSocket.prototype.send;
   WebSocket.prototype.send = function (data) {
     if (window.conversation.socket !== this) window.conversation = new Conversation(this);

@@ -209,9 +209,9 @@ def test_a_slot_that_is_slower_than_its_like_is_named(host: Home) -> None:
 
 
 def held_later(home: Home, **study: Any) -> tuple[str, Path]:
-    """A study of which five runs are measured, and more once the file is there."""
+    """A study of which three runs are measured, in two blocks, and the others once the file is there."""
     may_go_on = home.folder / "may go on"
-    counted = {"counter_file": str(home.folder / "starts"), "await_from_start": 6, "await_file": str(may_go_on)}
+    counted = {"counter_file": str(home.folder / "starts"), "await_from_start": 4, "await_file": str(may_go_on)}
     return home.submit(**study | {"engine_flags": study["engine_flags"] | counted}), may_go_on
 
 
