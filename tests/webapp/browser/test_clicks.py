@@ -14,9 +14,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(1800)]
 
 def process_of(server: Server) -> psutil.Process:
     (found,) = (
-        child
-        for child in psutil.Process().children()
-        if "webapp" in child.cmdline() and child.environ().get("DRAFTHOUSE_HOME") == str(server.settings.home)
+        process
+        for process in psutil.process_iter(["cmdline", "environ"])  # without those that end meanwhile
+        if "webapp" in (process.info["cmdline"] or [])
+        and (process.info["environ"] or {}).get("DRAFTHOUSE_HOME") == str(server.settings.home)
     )
     return found
 
