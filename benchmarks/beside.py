@@ -43,7 +43,7 @@ from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from warehouse.migrate import migrate
 
 LOAD, WORKLOAD = Load(max_concurrency=4, num_prompts=32), Workload(output_tokens=64)
-_READY_S = 300.0
+_READY_S = 600.0
 
 
 @dataclass(frozen=True)

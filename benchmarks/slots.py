@@ -42,7 +42,7 @@ from workers.worker import Worker
 
 SLOTS, BLOCKS = 3, 6
 LOAD, WORKLOAD = Load(max_concurrency=2, num_prompts=8), Workload(output_tokens=64)
-_READY_S, _POLL_EVERY_S = 300.0, 0.05
+_READY_S, _POLL_EVERY_S = 600.0, 0.05
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,19 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from benchmarks.reading.chromium import FLAGS, program
 
 #: The same browser without windows and menus, which nobody sees here and which take a fifth of its processor time.
 _SHELL = "chromium-headless-shell"
+#: Ends what hangs: a shared machine may stand still for a minute.
+PATIENCE_MS = 600_000
+expect.set_options(timeout=PATIENCE_MS)
+_CONVERSATION = Path(__file__).with_name("conversation.js")
 _FLAGS = (
     *FLAGS,
     # A page is drawn a few times: its scripts do not run for as long as optimising them takes, but for some loops; and
@@ -39,7 +45,7 @@ def chromium() -> Iterator[BrowserContext]:
             viewport={"width": 1280, "height": 1000},
             reduced_motion="reduce",
         )
-        yield context
+        yield _patient(context)
         context.close()
 
 
@@ -47,3 +53,14 @@ def without_profile(context: BrowserContext) -> Browser:
     """The same browser, whose new contexts know nothing of what this one has seen."""
     assert context.browser is not None
     return context.browser
+
+
+def another_person(context: BrowserContext, **options: Any) -> BrowserContext:
+    """In the same browser, somebody who knows nothing of what this one has seen."""
+    return _patient(without_profile(context).new_context(**options))
+
+
+def _patient(context: BrowserContext) -> BrowserContext:
+    context.set_default_timeout(PATIENCE_MS)
+    context.add_init_script(path=_CONVERSATION)
+    return context

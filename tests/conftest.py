@@ -15,6 +15,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from host.settings import Settings
+from jobs.fleet import worker_registry
 from tests.migrated import migrated_home
 from tests.workers.homes import Home, new_home, until
 from tests.workers.valkey import Broker
@@ -117,6 +118,12 @@ def shared(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings
     home = tmp_path_factory.mktemp("shared") / "home"
     shutil.copytree(migrated, home)
     return Settings(home=home)
+
+
+@pytest.fixture
+def workers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that a test registers is there until its end, though it never shows its presence again."""
+    monkeypatch.setattr(worker_registry, "AWAY_AFTER_S", 3600.0)
 
 
 @pytest.fixture

@@ -38,10 +38,11 @@ _MAX_WARMUP_TOKENS = 10
 #: A broken connection is seen at once, the death of the engine behind it a little later.
 _DEATH_SHOWS_WITHIN_S = 10.0
 _POLL_EVERY_S = 0.1
-#: vLLM's message that blocks of its cache are in use; the blocks of the warm-up's last answers are freed in a moment.
+#: vLLM's message that blocks of its cache are in use; the blocks of the warm-up's last answers are freed in a moment,
+#: on a busy machine with the engine's next turn.
 _REFUSED = re.compile(rb'\s*\{\s*"success"\s*:\s*false\s*\}\s*')
 _HELD = "the engine answered that parts of it were still in use"
-_RESET_WITHIN_S = 2.0
+_RESET_WITHIN_S = 20.0
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs
 
 AIM_S = 2.0
-_PATIENCE_S = 300.0
+_PATIENCE_S = 600.0
 VISITORS, HOSTILE, LASTS_S, READS_S = 40, 10, 60.0, (3.0, 12.0)
 PAGES = ("home", "results", "jobs", "explore", "compare", "cost")
 _NUMBERS = itertools.count()

@@ -38,7 +38,7 @@ from lab.errors import EngineError
 
 AIM_CHART_S, AIM_VISITORS_S, AIM_VISITOR_MB = 0.5, 1.2, 5.0
 AT_ONCE, STAYING = 20, 40
-_START_S = 300.0
+_START_S = 600.0
 _BARE = Path(__file__).with_name("bare_page.py")
 _BARE_OPTIONS = {
     "STREAMLIT_SERVER_ADDRESS": "127.0.0.1",
@@ -48,7 +48,7 @@ _BARE_OPTIONS = {
 }
 #: Parameters of a link besides its page: costs need a price. And the page a reader comes from, which draws nothing.
 _QUERIES, _BEFORE = {"cost": "?price=2"}, "dashboards"
-_PATIENCE_MS = 300_000.0
+_PATIENCE_MS = 600_000.0
 #: After a page's script has ended its charts may still be drawing.
 _DRAWING_MS = 3_000.0
 #: A drawn chart; else a table; else the heading that every page has.

@@ -22,7 +22,7 @@ from host.priority import lower_own_session
 from lab.errors import EngineError
 
 #: Timeout of one page.
-_PATIENCE_S = 300.0
+_PATIENCE_S = 600.0
 _VISITORS, _EVERY_S, _PAGES = 2, 1.0, ("", "results", "jobs", "explore")
 
 

@@ -18,6 +18,7 @@ from benchmarks.processes import own_home
 from benchmarks.reading.filling import Size, fill
 from benchmarks.storing import idle, publish
 from host.settings import Settings
+from lab.errors import EngineError
 from lab.study import Load, Workload
 from services.verifying.processes import vllm_environment
 from services.verifying.rival import write_dataset
@@ -25,6 +26,9 @@ from tests.workers.homes import Home, link_reference_models, new_home
 
 pytestmark = pytest.mark.engine
 
+#: Of an answer that takes most of a second: a client that waits for a processor for less sees its chunks one by one.
+TOKENS = 40
+TRIES = 10
 TINY = Size(jobs=1, requests_per_run=20)
 
 
@@ -53,10 +57,11 @@ def vllm(home: Home) -> Settings:
 def test_parts_client_and_rate_measure_one_server_with_both_clients(vllm: Settings, dataset: Path) -> None:
     def both(base_url: str) -> tuple[float, float]:
         sides = Sides(vllm, base_url, vllm_environment(vllm, STUDY, STUDY.arms[0]))
-        ours, theirs = sides.ours(dataset, 2, 8), sides.theirs(dataset, 2, 8)
+        ours, theirs = sides.ours(dataset, 2, TOKENS), sides.theirs(dataset, 2, TOKENS)
         for side in (ours, theirs):
             assert side.cpu_s > 0
-            assert 0 < side.figures.output_tok_per_s < 2 * 8 / (7 * 0.019)  # the server's tick is 20 ms
+            most = 2 * TOKENS / ((TOKENS - 1) * 0.019)  # the server's tick is 20 ms
+            assert 0 < side.figures.output_tok_per_s < most
         return ours.figures.gap_p99_ms, theirs.figures.gap_p99_ms
 
     (ours_ms, theirs_ms), server_ms = rate.beside_server(both)
@@ -88,7 +93,7 @@ def test_part_windows_compares_short_windows_with_a_long_one(home: Home, capsys:
     windows.measure_steady(home.settings, 2, 1, tick_s=0.004)
     printed = capsys.readouterr().out
     assert "4 windows, steady server, 2 streams" in printed
-    assert re.search(r"all streams busy: ratio \d\.\d+, 95 % interval", printed)
+    assert re.search(r"all streams busy: ratio \d+\.\d+, 95 % interval", printed)
 
 
 def test_part_progress_compares_the_window_with_and_without_observers(
@@ -105,7 +110,14 @@ def test_part_sweep_measures_its_study(home: Home) -> None:
 
 def test_part_slots_measures_a_study_on_one_slot_and_on_two(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     load, workload = Load(max_concurrency=2, num_prompts=2), Workload(output_tokens=32)
-    slots.measure(home.settings, 1, slots=2, blocks=3, load=load, workload=workload)
+    for _ in range(TRIES):
+        try:
+            slots.measure(home.settings, 1, slots=2, blocks=3, load=load, workload=workload)
+        except EngineError as late:  # a worker that a busy machine holds up finds that the other measured everything
+            if "measured something" not in str(late):
+                raise
+        else:
+            break
     title, _head, wall, *runs = capsys.readouterr().out.strip().splitlines()
     assert title.startswith("Slots: 3 blocks of 2 arms on 2 slots")
     assert re.match(r"wall s +\d", wall)

@@ -39,7 +39,8 @@ class Home:
     @property
     def environment(self) -> dict[str, str]:
         ours = {"DRAFTHOUSE_HOME": str(self.folder), "DRAFTHOUSE_WEB_PORT": str(self.port)}
-        return {**os.environ, **ours, "HOME_OF_TEST": str(self.folder), "PYTHONUNBUFFERED": "1"}
+        patient = {"DRAFTHOUSE_SQL_TIMEOUT_S": "600"}  # a question starts a process
+        return {**patient, **os.environ, **ours, "HOME_OF_TEST": str(self.folder), "PYTHONUNBUFFERED": "1"}
 
     def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """One `drafthouse` command as `run` runs it, but within this process: its imports take seconds."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page
 
 from benchmarks.processes import measured_study
 from host.settings import Settings
@@ -30,10 +30,6 @@ from tests.jobs.datasets.rows import write_rows
 from tests.workers import homes
 from tests.workers.engine_runtime.stand_ins import worked
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
-
-#: A shared machine may stand still for a minute.
-PATIENCE_MS = 600_000
-expect.set_options(timeout=PATIENCE_MS)
 
 #: As of another version, over the environment of this one; and what stands beside a real engine, without its start.
 MORE_TABLES = f"""
@@ -190,6 +186,5 @@ def browser() -> Iterator[BrowserContext]:
 @pytest.fixture
 def page(browser: BrowserContext) -> Iterator[Page]:
     it = browser.new_page()
-    it.set_default_timeout(PATIENCE_MS)
     yield it
     it.close()

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def fleet(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with new_fleet(tmp_path_factory.mktemp("fleet"), migrated, 6.0, *WORKERS, "ingester", network=Forwarders) as it:
+    lease_s = 20.0  # a worker that a busy machine keeps waiting for as long loses its job, and after three times all do
+    with new_fleet(tmp_path_factory.mktemp("fleet"), migrated, lease_s, *WORKERS, "ingester", network=Forwarders) as it:
         yield it
 
 

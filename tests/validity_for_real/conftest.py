@@ -21,7 +21,7 @@ from tests.workers.engine_runtime.stand_ins import worked
 from tests.workers.homes import REPOSITORY, Home, new_home, program
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle, read_log
 
-TOKENS, REQUESTS, STREAMS, TRIES = 32, 12, 2, 4
+TOKENS, REQUESTS, STREAMS, TRIES = 32, 12, 2, 8
 #: So many arms may be held up by a busy machine in a try that counts.
 MAY_BE_HELD_UP = 1
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}

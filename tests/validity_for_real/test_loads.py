@@ -11,7 +11,7 @@ from lab.validity import Severity, Verdict
 from tests.validity_for_real.conftest import TRIES, measured_once, prepared, serving
 from tests.workers.homes import Home, new_home
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(5400)]
 
 CLOSED = {"label": "closed", "max_concurrency": 4, "num_prompts": 32}
 ARRIVING = {"label": "arriving", "max_concurrency": 2, "num_prompts": 24, "request_rate_rps": 60.0}

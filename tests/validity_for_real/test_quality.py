@@ -20,7 +20,7 @@ from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.comparing.quality import ArmQuality, qualities
 from warehouse.queries.connect import open_warehouse
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(5400)]
 
 PROMPTS, COMPLETIONS, TOKENS = 160, 150, 16
 LOADS = [{"max_concurrency": 8, "num_prompts": PROMPTS}]

@@ -17,9 +17,9 @@ from host.settings import Settings
 from jobs import queue
 from jobs.datasets.registry import add
 from lab.errors import QueryError
-from lab.validity import Severity
+from lab.validity import Severity, judge_study
 from tests.actors import ADMIN
-from tests.validity_for_real.conftest import NGRAM, Judged, judged_runs, measured_once, prepared, serving
+from tests.validity_for_real.conftest import NGRAM, TRIES, Judged, judged_runs, measured_once, prepared, serving
 from tests.warehouse.asking import ask
 from tests.workers.engine_runtime.stand_ins import worked
 from tests.workers.homes import Home, new_home
@@ -27,7 +27,7 @@ from warehouse.ingest.service import ingest_all
 from warehouse.sandbox.runner import run_sql
 from workers.worker import Worker
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(5400)]
 
 TOKENIZER = Path(__file__).parents[2] / "models" / "target" / "tokenizer.json"
 LONG = 500
@@ -69,9 +69,15 @@ def healthy(home: Home, port: int) -> list[Judged]:
     dataset = str(home.folder / "long.jsonl")
     arms = their_arms(port, "none", "drafting")
     workloads = [{"dataset": dataset, "output_tokens": 32}]
-    job = worked(home, arms=arms, workloads=workloads, loads=LOADS, repeats=2)
-    assert (job.state, job.error) == ("done", None)
-    return judged_runs(home, job.job_id)
+    for _ in range(TRIES):  # what has its reason in a check comes again, what this machine held up does not
+        job = worked(home, arms=arms, workloads=workloads, loads=LOADS, repeats=2)
+        assert (job.state, job.error) == ("done", None)
+        runs = judged_runs(home, job.job_id)
+        told = judge_study([judged.in_study for judged in runs]).findings
+        if not told and all(judged.verdict.valid for judged in runs):
+            break
+        print(f"the machine held a healthy study up: {told}")
+    return runs
 
 
 @pytest.fixture(scope="module")
@@ -231,14 +237,17 @@ def test_questions_that_are_asked_beside_a_window_are_told_of(home: Home) -> Non
 
 
 def test_a_long_healthy_run_with_a_draft_is_told_nothing(home: Home) -> None:
-    """As many requests as the percentiles need; once more, and no oftener, where the machine held it up."""
+    """As many requests as the percentiles need; once more, and no oftener, where the machine held it up. Runs that say
+    so themselves are not counted.
+    """
+    clean, busy, counted = {"several_tokens_a_chunk"}, {"client_lag", "late_sends", "other_programs"}, 0
     file = home.folder / "many.jsonl"
     write(file, [{"prompt": f"{n}: {'prompt of many ' * 5}", "category": "prose"} for n in range(LONG)])
-    for _ in range(2):
+    for _ in range(TRIES):
         (judged,) = measured_once(home, str(file), [HEALTHY], [{"max_concurrency": 4, "num_prompts": LONG}], 16)
         checks = {finding.check for finding in judged.verdict.findings}
-        if checks <= {"several_tokens_a_chunk"}:
+        counted += not checks & busy
+        if checks <= clean or counted == 2:
             break
-    busy = {"client_lag", "late_sends", "other_programs"}
-    assert checks <= {"several_tokens_a_chunk"} | busy, judged.verdict.findings
+    assert checks <= clean | busy, judged.verdict.findings
     assert judged.verdict.skipped == ()

@@ -15,7 +15,7 @@ OF_THE_STUDY = {
 OTHER_TEXT = "outputs_differ"
 
 #: The study is measured in the first test that asks for it.
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(5400)]
 
 
 @pytest.mark.parametrize(("arm", "check", "severity", "words"), EXPECTED, ids=[f"{e[0]}-{e[1]}" for e in EXPECTED])

@@ -58,6 +58,11 @@ def using_home(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     forget_everything()
 
 
+@pytest.fixture(autouse=True)
+def _workers_stay(workers_stay: None) -> None:
+    """However long the pages take that a test opens."""
+
+
 ReadStudy = Callable[..., str]
 
 

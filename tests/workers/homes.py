@@ -114,6 +114,7 @@ STAND_IN_FLAGS = [
         "start-s",
         "await-file",
         "await-at-request",
+        "await-from-start",
         "half-as-fast-on",
         "fail-to-start",
         "fail-with",

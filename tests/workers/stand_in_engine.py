@@ -39,6 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--start-s", type=float, default=0.0, help="seconds until it listens")
     parser.add_argument("--await-file", help="listens once this file is there")
     parser.add_argument("--await-at-request", type=int, default=0, help="listens, and awaits it before this answer")
+    parser.add_argument("--await-from-start", type=int, default=0, help="awaits it from this start on, by counter-file")
     parser.add_argument("--fail-to-start", action="store_true")
     parser.add_argument("--fail-with", help="a file: ends with what it says, where it is there")
     parser.add_argument("--die-on-first-request", action="store_true")
@@ -165,7 +166,7 @@ def main() -> None:
     print(f"non-default args: {{'model': '{options.model}'}}", flush=True)
     print("INFO Initializing a V1 LLM engine (v1.2.3) with config: model='m', seed=0, extra={'a': [1, 2]}", flush=True)
     time.sleep(options.start_s)
-    if not options.await_at_request:
+    if not options.await_at_request and starts >= options.await_from_start:
         _await_file(options)
     if options.fail_with is not None and Path(options.fail_with).exists():
         sys.exit(Path(options.fail_with).read_text())

@@ -18,8 +18,9 @@ from warehouse.app_db import worker_rights
 from warehouse.app_db.schema import APP
 from warehouse.schema import revisions
 
-#: How long a SQLite writer waits for another transaction; ours take milliseconds.
-SQLITE_BUSY_TIMEOUT_MS = 5000
+#: How long a SQLite writer waits for another transaction; ours take milliseconds, but on a busy machine their process
+#: may wait for a processor in the middle of one.
+SQLITE_BUSY_TIMEOUT_MS = 60_000
 #: An arbitrary constant: everyone who migrates one PostgreSQL database takes the same lock.
 _MIGRATION_LOCK = 4_026_531_841
 #: What SQLAlchemy raises when the database does not answer, whatever the driver's own class: wait and ask again. Also

@@ -26,6 +26,8 @@ from workers.load.connections import Connections
 logger = logging.getLogger(__name__)
 _POLL_EVERY_S = 0.1
 _PAGE_TIMEOUT = aiohttp.ClientTimeout(total=5)
+#: Of version and models, which are asked for once: without them a run fails, or its engine is unknown.
+_ONCE_TIMEOUT = aiohttp.ClientTimeout(total=30)
 #: An engine that failed to answer is often about to die, and only then logs why.
 _DEATH_SHOWS_WITHIN_S = 10.0
 _FIRST_ANSWER_TIMEOUT_S = 600.0
@@ -167,7 +169,7 @@ async def _served_model(session: aiohttp.ClientSession, endpoint: Endpoint) -> s
 async def _json(session: aiohttp.ClientSession, endpoint: Endpoint, path: str) -> Any:
     """Return the content of a page; None if there is none."""
     try:
-        async with session.get(f"{endpoint.base_url}{path}", timeout=_PAGE_TIMEOUT, allow_redirects=False) as response:
+        async with session.get(f"{endpoint.base_url}{path}", timeout=_ONCE_TIMEOUT, allow_redirects=False) as response:
             return json.loads(await read_page(response)) if response.status == 200 else None
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError):
         return None

@@ -62,7 +62,7 @@ def test_killed_at_lines_and_moments_spread_over_an_ingestion(
     arguments = (str(settings.home), mode, str(times))
     environment = os.environ | {"PYTHONFAULTHANDLER": "1"}  # the forking program once died of signal 11, unexplained
     ingesting = processes.start(module, *arguments, environment=environment, folder=settings.home, output=printed)
-    assert ingesting.wait(800) == 0, printed.read_text()
+    assert ingesting.wait(1700) == 0, printed.read_text()
     assert int(printed.read_text().split()[-1]) >= least_killed
     assert_each_run_once(settings, runs=times + 3, requests=2 * times + 3)
     assert not list(settings.home.glob("*.publishing"))

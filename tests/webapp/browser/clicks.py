@@ -19,14 +19,14 @@ from playwright.sync_api import TimeoutError as NotInTimeError
 
 from jobs import queue
 from tests.actors import ADMIN
-from tests.webapp.browser.conftest import PATIENCE_MS, Server
+from tests.chromium import PATIENCE_MS
+from tests.webapp.browser.conftest import Server
 from warehouse.app_db.engine import open_engine
 
 #: A name that must never become markup.
 HOSTILE = "<script>document.title='owned'</script> $x$ :smile: *b* [a](http://b) -> :red[r]"
 #: How long a person waits for what a click shows before the next try: a page that is busy may take long.
 TRIES_MS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
-#: A page that stands still at two looks so far apart has heard of the last click.
 _BETWEEN_LOOKS_MS = 100
 #: A table's rows, and the middle of the boxes at their left.
 _ROW_PX, _BOX_PX = 31, 16
@@ -35,6 +35,7 @@ Read = TypeVar("Read")
 
 def open_listed(page: Page, name: str, title: str = "") -> None:
     """By the list of pages; `title`: its heading, if that is not its name."""
+    settled(page)
     page.get_by_test_id("stSidebar").get_by_role("link", name=name, exact=True).click()
     heading(page, title or name)
 
@@ -64,11 +65,17 @@ def has_parameters(page: Page, wanted: dict[str, str]) -> None:
 
 
 def settled(page: Page) -> None:
-    """Nothing is drawn any more: a list opened before would be closed by the drawing."""
-    idle = page.locator("[data-testid=stApp][data-test-script-state=notRunning]")
-    idle.wait_for()
-    page.wait_for_timeout(_BETWEEN_LOOKS_MS)
-    idle.wait_for()
+    """All that was asked of the server has been answered and drawn: a list opened before would be closed by the
+    drawing. A page that looks idle may only wait for a server that has not heard of the last click yet.
+    """
+    page.wait_for_function("() => window.conversation.look()", polling=_BETWEEN_LOOKS_MS)
+
+
+def enter(page: Page, field: Locator, text: str, key: str = "Enter") -> None:
+    """Type into a field of a page that stands still, and leave it."""
+    settled(page)
+    field.fill(text)
+    field.press(key)
 
 
 def choose(page: Page, label: str, option: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page
 
 from host.settings import Settings
 from jobs import queue
@@ -22,10 +22,6 @@ from tests.chromium import chromium
 from tests.webapp.homes import environment, make_home
 from tests.webapp.served import served
 from warehouse.app_db.engine import open_engine
-
-#: A shared machine may stand still for a minute.
-PATIENCE_MS = 600_000
-expect.set_options(timeout=PATIENCE_MS)
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,6 @@ def empty_server(server: Server, tmp_path: Path) -> Iterator[Server]:
 @pytest.fixture(scope="package")
 def browser() -> Iterator[BrowserContext]:
     with chromium() as it:
-        it.set_default_timeout(PATIENCE_MS)
         yield it
 
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.lab.studies import study
-from tests.webapp.browser.clicks import cancel_by_hand, choose, has_parameters, heading, settled
+from tests.webapp.browser.clicks import cancel_by_hand, choose, enter, has_parameters, heading, settled
 from tests.webapp.browser.conftest import Server, jobs
 from tests.webapp.measured import measure_study
 from tests.webapp.screenshots import listen
@@ -22,13 +22,16 @@ def test_an_empty_home_leads_to_the_demo_and_a_headline(empty_server: Server, pa
     page.goto(empty_server.url)
     heading(page, "Home")
     page.get_by_text("Start here: nothing has been measured yet").wait_for()
+    settled(page)
     page.get_by_role("button", name="Run the demo study").dblclick()
     page.get_by_text("1 study waits in the").wait_for()
+    settled(page)  # the second click has been answered too
     (demo,) = jobs(empty_server)
     cancel_by_hand(empty_server, demo.job_id)
     measure_study(empty_server.settings, study(name="first measured", repeats=2))
     page.get_by_text("Throughput at concurrency").first.wait_for()
     page.get_by_text("Measured here: 8 runs").wait_for()
+    settled(page)
     page.get_by_role("link", name="Results").first.click()
     heading(page, "Results")
     page.wait_for_url(re.compile(r"/results\?job=first"))
@@ -43,11 +46,9 @@ def test_a_link_carries_the_price_and_the_book_takes_it(server: Server, page: Pa
     heading(page, "Cost")
     page.get_by_text("No price is recorded for AMD EPYC 7B13").wait_for()
     price = page.get_by_role("textbox", name=re.compile("^Price of an hour .USD"))
-    price.fill("cheap")
-    price.press("Enter")
+    enter(page, price, "cheap")
     page.get_by_text("'cheap' is not a valid price").wait_for()
-    price.fill("3.60")
-    price.press("Enter")
+    enter(page, price, "3.60")
     page.get_by_text("Hourly price: 3.60 USD").wait_for()
     choose(page, "^Cost", "Per request")
     page.get_by_text("Cost per request (USD) by load", exact=True).wait_for()
@@ -58,22 +59,17 @@ def test_a_link_carries_the_price_and_the_book_takes_it(server: Server, page: Pa
     other.get_by_text("Cost per request (USD) by load", exact=True).wait_for()
     other.get_by_text("Hourly price: 3.60 USD").wait_for()
     has_parameters(other, wanted)
-    price.fill("")
-    price.press("Enter")
+    enter(page, price, "")
     page.get_by_text("No price is recorded for AMD EPYC 7B13").wait_for()
     settled(page)
     page.get_by_text("Add an entry").click()
     source, an_hour = page.get_by_role("textbox", name="Source"), page.get_by_role("spinbutton", name="Price per hour")
     source.wait_for()
-    settled(page)
-    added = page.get_by_text("Entry 1 was added")
     for field, text in ((source, "a list"), (an_hour, "7.2")):
-        while field.input_value() != text:  # a drawing under way may have replaced the field while it was filled
-            field.fill(text)
-            field.press("Tab")
-            settled(page)
-    page.get_by_role("button", name="Add to the price book").click()  # once: another that comes late would undo Undo
-    added.wait_for()
+        enter(page, field, text, key="Tab")
+    settled(page)
+    page.get_by_role("button", name="Add to the price book").click()
+    page.get_by_text("Entry 1 was added").wait_for()
     settled(page)
     page.get_by_role("button", name="Undo").click()
     page.get_by_text("Entry 1 was withdrawn").wait_for()

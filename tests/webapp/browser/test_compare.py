@@ -48,6 +48,8 @@ def test_links_to_a_comparison_and_to_advice_show_others_the_same(server: Server
     expect(page.get_by_role("spinbutton", name="Draft cost")).to_have_value("0.200")
     page.locator(_CHARTS).first.wait_for()
     page.goto(f"{server.url}/results?job={job_id}")
+    heading(page, "Results")
+    settled(page)
     page.get_by_role("link", name=re.compile("^.*Set up the follow-up: 3 repeats")).click()
     heading(page, "Submit a study")
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("linked")

@@ -9,11 +9,11 @@ import pytest
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, expect
 
 from tests.actors import ADMIN
-from tests.chromium import without_profile
+from tests.chromium import another_person
 from tests.lab.studies import study
 from tests.webapp import screenshots
-from tests.webapp.browser.clicks import HOSTILE, choose, heading, open_listed, settled
-from tests.webapp.browser.conftest import PATIENCE_MS, Server
+from tests.webapp.browser.clicks import HOSTILE, choose, enter, heading, open_listed, settled
+from tests.webapp.browser.conftest import Server
 from tests.webapp.homes import failed_job
 from tests.webapp.measured import measure_study
 from warehouse.app_db import dashboards, pins
@@ -30,6 +30,7 @@ CHART = "[data-testid=stVegaLiteChart]:is(:has(canvas), :has(svg))"
 
 def menu_button(page: Page, name: str) -> None:
     """A button that has a tooltip lies within what shows it."""
+    settled(page)
     page.locator(f".st-key-{name}").get_by_role("button").first.click()
 
 
@@ -62,6 +63,7 @@ def test_names_and_errors_are_never_markup_and_a_pin_exports(
     page.get_by_role("heading", name=NAME).wait_for()
     page.wait_for_url(re.compile(r"/dashboards\?dashboard=[0-9a-f]{12}$"))
     page.locator(CHART).nth(1).wait_for()
+    settled(page)
     screenshots.settle(page)
     charts = page.locator(CHART).count()  # a figure has one for each category of what was measured last
     other.goto(page.url)
@@ -97,8 +99,10 @@ def test_a_pin_leads_to_its_own_view_whatever_its_page_showed_since(server: Serv
     page.wait_for_url(re.compile("metric="))
     settled(page)
     open_listed(page, "Dashboards")
+    settled(page)
     page.get_by_role("link", name="from a view").click()
     page.wait_for_url(re.compile("dashboard=[0-9a-f]{12}"))
+    settled(page)
     page.get_by_role("link", name="Source page").click()
     heading(page, "Results")
     expect(metric).to_have_value(pinned)
@@ -108,20 +112,19 @@ def pin(page: Page, figure: str, dashboard: str, caption: str) -> None:
     menu_button(page, f"pin-{figure}")
     dialog = page.get_by_role("dialog")
     name = dialog.get_by_role("combobox")
-    name.fill(dashboard)
-    name.press("Enter")
+    name.wait_for()
+    enter(page, name, dashboard)
     if caption:
-        dialog.get_by_label("Caption").fill(caption)
-        dialog.get_by_label("Caption").press("Control+Enter")
+        enter(page, dialog.get_by_label("Caption"), caption, key="Control+Enter")
     settled(page)
     dialog.get_by_role("button", name="Pin", exact=True).click()
     dialog.get_by_text("Pinned to").wait_for()
+    settled(page)
 
 
 def opens_on_its_own(browser: BrowserContext, file: Path, charts: int) -> None:
     """Without a network it draws everything, asks for nothing but itself, and nothing in it is markup."""
-    context = without_profile(browser).new_context(offline=True, color_scheme="dark")
-    context.set_default_timeout(PATIENCE_MS)
+    context = another_person(browser, offline=True, color_scheme="dark")
     shown, requests, errors = context.new_page(), list[str](), list[str]()
 
     def note_request(request: Request) -> None:
@@ -173,11 +176,12 @@ def test_cards_are_edited_by_keyboard_or_drag_and_removed_ones_restored(server: 
         page.get_by_role("button", name="Undo").press("Enter")
         page.locator(f".st-key-card-{second}").first.wait_for()
         assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [second, first]
+        settled(page)
         drag(page, f".st-key-card-{second} .arranging-grip", *middle(page, f".st-key-card-{first}", share=0.8))
         expect(page.locator(f".st-key-up-{first}").get_by_role("button").first).to_be_disabled()
         assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [first, second]
-        wide_px = middle(page, "[data-testid=stMainBlockContainer]", share=0.6)[0]
         settled(page)
+        wide_px = middle(page, "[data-testid=stMainBlockContainer]", share=0.6)[0]
         drag(page, f".st-key-card-{first} .arranging-edge", wide_px, middle(page, f".st-key-card-{first}")[1])
         page.locator(f".st-key-narrower-{first}").wait_for()
         page.reload()

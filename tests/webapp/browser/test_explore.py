@@ -19,6 +19,7 @@ from tests.webapp.browser.clicks import (
     heading,
     open_listed,
     parameters,
+    settled,
 )
 from tests.webapp.browser.conftest import Server
 from tests.webapp.measured import measure_study
@@ -37,6 +38,7 @@ def test_a_slice_is_chosen_and_shared_and_a_point_opens_its_run(server: Server, 
     open_listed(page, "Explore")
     page.get_by_text(re.compile("^12 of .* completed runs")).wait_for()
     choose(page, "Colour", "Method")
+    settled(page)
     page.get_by_text("More filters").click()
     for label, option in (("Category", "code (6)"), ("Category", "repeat (6)"), ("Arm", "draft (4)")):
         choose(page, label, option)

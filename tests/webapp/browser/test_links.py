@@ -16,7 +16,7 @@ from jobs import queue
 from jobs.fleet import leases
 from tests.actors import ADMIN
 from tests.lab.studies import study
-from tests.webapp.browser.clicks import cancel_by_hand, choose, heading, settled
+from tests.webapp.browser.clicks import cancel_by_hand, choose, click_until, enter, heading, settled
 from tests.webapp.browser.conftest import Server, jobs
 from tests.webapp.homes import running_job
 from tests.webapp.measured import measure_study
@@ -61,11 +61,11 @@ def test_a_double_click_on_submit_makes_one_job_and_leads_there(server: Server, 
     page.wait_for_url(re.compile("edits="))
     page.reload()
     expect(name).to_have_value("from the browser")
+    settled(page)
     page.get_by_text("TOML", exact=True).click()
     text = page.get_by_role("textbox", name="The study in TOML")
     expect(text).to_have_value(re.compile('name = "from the browser"'))
-    text.fill(text.input_value().replace("repeats", "# repeats"))
-    text.press("Control+Enter")
+    enter(page, text, text.input_value().replace("repeats", "# repeats"), key="Control+Enter")
     settled(page)
     page.get_by_text("Form", exact=True).click()
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("from the browser")
@@ -103,9 +103,11 @@ def test_the_queue_is_reordered_by_mouse_and_cancelling_asks_again(server: Serve
     heading(page, "Jobs")
     card = page.locator(f".st-key-active-{second}")
     card.get_by_text("1 study ahead").wait_for()
+    settled(page)
     page.locator(f".st-key-up-{second}").get_by_test_id("stTooltipHoverTarget").get_by_role("button").click()
     card.get_by_text("Next in the queue").wait_for()
     page.locator(f".st-key-active-{first}").get_by_text("1 study ahead").wait_for()
+    settled(page)
     card.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Cancel the study").click()
     expect(card).to_have_count(0)
@@ -169,9 +171,10 @@ def test_a_request_is_read_in_full_and_files_have_every_column(server: Server, p
     page.goto(f"{server.url}/run?job={job_id}&run_tab=Requests")
     heading(page, "Run")
     settled(page)
-    page.get_by_test_id("stDataFrame").first.click(position={"x": 15, "y": 55})
-    page.get_by_text("Prompt of request 0").wait_for()
+    prompt = page.get_by_text("Prompt of request 0")
+    click_until(page.get_by_test_id("stDataFrame").first, prompt, position={"x": 15, "y": 55})
     page.get_by_text("Output, in ").wait_for()
+    settled(page)
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV", exact=True).last.click()
     download.value.save_as(tmp_path / "requests.csv")

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.chromium import without_profile
+from tests.chromium import another_person
 from tests.cli.homes import DRAFTHOUSE, REPOSITORY
 from tests.lab.studies import study
 from tests.webapp.browser.clicks import open_listed, settled
-from tests.webapp.browser.conftest import PATIENCE_MS
 from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
 from tests.webapp.served import served
@@ -43,16 +42,18 @@ def come_in(page: Page, url: str, link: str) -> None:
 
 def visitor(browser: BrowserContext) -> Page:
     """In a browser of their own."""
-    context = without_profile(browser).new_context(viewport={"width": 1280, "height": 1000})
-    context.set_default_timeout(PATIENCE_MS)
-    return context.new_page()
+    return another_person(browser, viewport={"width": 1280, "height": 1000}).new_page()
 
 
 def shared(page: Page) -> str:
     """A link to the newest study, made as a reader makes it."""
     open_listed(page, "Results")
+    settled(page)
     page.get_by_role("button", name="Share").click()
-    page.get_by_role("button", name="Make a link").click()
+    make = page.get_by_role("button", name="Make a link")
+    make.wait_for()
+    settled(page)
+    make.click()
     made = page.get_by_text(re.compile(r"/shared/[\w-]{43}$"))
     made.wait_for()
     keep(page, "share")

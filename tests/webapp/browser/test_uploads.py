@@ -32,6 +32,7 @@ def add_dataset(page: Page, name: str, file: Path) -> None:
     page.get_by_text(file.name).wait_for()
     button = page.get_by_role("button", name="Check and add")
     expect(button).to_be_enabled()
+    settled(page)
     button.click()
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from host import quiet
 from jobs import queue
 from jobs.table import FINISHED
 from lab.metrics.measure import measure
@@ -176,7 +177,11 @@ def assert_measured_once(home: Home, job_id: str) -> None:
 
 
 def test_the_slots_of_a_host_share_a_study_by_repeats(host: Home) -> None:
-    job_id = begun_on_both(host, **SPREAD)
+    both_measure = host.folder / "both slots measure"
+    flags = SLOW | {"await_file": str(both_measure), "await_at_request": FIRST_RUN}
+    job_id = host.submit(**SPREAD | {"engine_flags": flags})
+    until(lambda: len(quiet.under_way(host.settings.home, "window")) == 2, "each slot has a window open")
+    both_measure.touch()
     until(lambda: is_over(host, job_id), "the study ends")
     assert_measured_once(host, job_id)
     places = blocks_by_slot(host, job_id)
@@ -203,15 +208,23 @@ def test_a_slot_that_is_slower_than_its_like_is_named(host: Home) -> None:
     assert re.match(rf"On slot {slower} the .* (lower|higher) than usual on its like", finding.sentence)
 
 
+def held_later(home: Home, **study: Any) -> tuple[str, Path]:
+    """A study of which three runs are measured, in two blocks, and the others once the file is there."""
+    may_go_on = home.folder / "may go on"
+    counted = {"counter_file": str(home.folder / "starts"), "await_from_start": 4, "await_file": str(may_go_on)}
+    return home.submit(**study | {"engine_flags": study["engine_flags"] | counted}), may_go_on
+
+
 @pytest.mark.parametrize("killed", ["the job's own worker", "the one that helps"])
 def test_a_killed_worker_of_a_shared_study_loses_and_doubles_nothing(home: Home, killed: str) -> None:
-    job_id = home.submit(**SPREAD)
+    job_id, may_go_on = held_later(home, **SPREAD)
     with workers_of_two_slots(home) as workers:
-        until(lambda: len(blocks_by_slot(home, job_id)) >= 2, "both have measured something")
+        until(lambda: len(blocks_by_slot(home, job_id)) >= 2, "runs of two blocks")
         own = int((home.job(job_id).worker or "").split("/")[1])
         victim = next(worker for worker in workers if (worker.pid == own) == (killed == "the job's own worker"))
         victim.kill()
         done = {run.run_id: run.started_at for run in home.runs()}
+        may_go_on.touch()
         until(lambda: is_over(home, job_id), "the other one ends the study")
     assert_measured_once(home, job_id)
     assert done.items() <= {run.run_id: run.started_at for run in home.runs()}.items()
@@ -220,7 +233,7 @@ def test_a_killed_worker_of_a_shared_study_loses_and_doubles_nothing(home: Home,
 
 
 #: The arms are the same to the engine: a look says so, or that it takes more than the budget.
-UNTIL_DECIDED = SPREAD | {"repeats": "until decided", "budget": "2 min", "engine_flags": {"token_s": 0.01}}
+UNTIL_DECIDED = SPREAD | {"repeats": "until decided", "budget": "10 min", "engine_flags": {"token_s": 0.01}}
 
 
 def test_the_slots_share_a_study_until_decided(host: Home) -> None:
@@ -231,11 +244,12 @@ def test_the_slots_share_a_study_until_decided(host: Home) -> None:
 
 
 def test_a_killed_worker_of_a_study_until_decided_loses_and_doubles_nothing(home: Home) -> None:
-    job_id = home.submit(**UNTIL_DECIDED)
+    job_id, may_go_on = held_later(home, **UNTIL_DECIDED)
     with workers_of_two_slots(home) as workers:
-        until(lambda: len(home.runs()) >= 3, "both have measured something")
+        until(lambda: len(home.runs()) >= 3, "runs of two blocks")
         own = int((home.job(job_id).worker or "").split("/")[1])
         next(worker for worker in workers if worker.pid == own).kill()
+        may_go_on.touch()
         until(lambda: is_over(home, job_id), "the study ends")
     assert_ended_of_itself(home, job_id)
 

@@ -29,6 +29,7 @@ from tests.workers.studies.hostile_server import Says, serving
 from warehouse.bundles.run_bundle import find_bundles, read_bundle, write_bundle
 from warehouse.ingest.service import ingest_all
 from workers import run_measurement
+from workers.engine_runtime import readiness
 from workers.engine_runtime.readiness import Ready, reach
 from workers.load import client
 from workers.load.client import Endpoint, open_session
@@ -184,6 +185,7 @@ def test_texts_that_cannot_be_stored_cost_their_requests_and_a_retry_works(home:
 def give_pages(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
     """So much time to answer, instead of ten seconds."""
     monkeypatch.setattr(client, "_PAGE_TIMEOUT", aiohttp.ClientTimeout(total=seconds))
+    monkeypatch.setattr(readiness, "_ONCE_TIMEOUT", aiohttp.ClientTimeout(total=seconds))
     monkeypatch.setattr(engine_metrics, "_TIMEOUT_S", seconds)
     monkeypatch.setattr(engine_metrics, "_GAUGE_TIMEOUT_S", seconds)
 
@@ -202,12 +204,11 @@ def test_pages_that_hang_cost_no_answer_and_are_recorded(home: Home, monkeypatch
 
 def test_pages_that_break_cost_no_answer_and_are_recorded(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     give_pages(monkeypatch, 600)
-    monkeypatch.setattr(run_measurement, "_RESET_WITHIN_S", 20.0)
+    monkeypatch.setattr(run_measurement, "_RESET_WITHIN_S", 600.0)
     sayings = {
         "good": Says(),
         "reset_refuses": Says(pages={RESET: 500}),
         "frees_its_cache_late": Says(refused_resets=3),
-        "holds_its_cache": Says(refused_resets=10**9),
         "no_reset": Says(pages={RESET: 404}),
         "metrics_break": Says(pages={METRICS: 503}),
         "metrics_are_long": Says(metrics="vllm:prompt_tokens_total 1\n" + "#" * 5_000_000),
@@ -223,7 +224,6 @@ def test_pages_that_break_cost_no_answer_and_are_recorded(home: Home, monkeypatc
         "good": (None, None),
         "reset_refuses": ("HTTP 500", None),
         "frees_its_cache_late": (None, None),
-        "holds_its_cache": ("the engine answered that parts of it were still in use", None),
         "no_reset": (None, None),
         "metrics_break": (None, f"{url}/metrics_break/metrics answered HTTP 503"),
         "metrics_are_long": (
@@ -235,8 +235,18 @@ def test_pages_that_break_cost_no_answer_and_are_recorded(home: Home, monkeypatc
     tiers = f"{RESET}?reset_external=true"
     asked = {name: [page for page in says.got if page.startswith(RESET)] for name, says in sayings.items()}
     assert (asked["good"], asked["no_reset"], asked["reset_refuses"]) == ([RESET, tiers], [RESET], [RESET])
-    not_reset, unread = ["holds_its_cache", "reset_refuses"], ["metrics_are_long", "metrics_break"]
-    assert_all_answered_and_told(home, not_reset=not_reset, unread=unread)
+    assert_all_answered_and_told(home, not_reset=["reset_refuses"], unread=["metrics_are_long", "metrics_break"])
+
+
+def test_a_server_that_holds_its_cache_is_asked_for_a_while(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_pages(monkeypatch, 600)
+    monkeypatch.setattr(run_measurement, "_RESET_WITHIN_S", 0.5)
+    with serving(holds=Says(refused_resets=10**9)) as server:
+        job = worked(home, **of_servers(home, server.url, "holds"))
+    assert (job.state, job.error) == ("done", None)
+    (run,) = home.runs()
+    assert run.reset_problem == "the engine answered that parts of it were still in use"
+    assert_all_answered_and_told(home, not_reset=["holds"], unread=[])
 
 
 def assert_all_answered_and_told(home: Home, *, not_reset: list[str], unread: list[str]) -> None:

@@ -156,6 +156,7 @@ def test_engines_are_not_kept_if_one_was_started_again(
         begins(status, run)
         if killed:
             return
+        until(lambda: engines_standing_still(home), "the idle one has been suspended")
         killed.extend(engines_standing_still(home))
         guards = [process.parent() for process in killed]
         for process in killed:

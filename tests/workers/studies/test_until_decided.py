@@ -22,7 +22,7 @@ def measured(home: Home, **study: Any) -> Job:
 
 
 def test_it_ends_before_the_most_repeats_and_says_why(home: Home) -> None:
-    job = measured(home, budget="20 min")
+    job = measured(home, budget="10 h")
     assert (job.state, job.error) == ("done", None)
     assert job.progress is not None
     assert job.progress.end_reason in ("decided", "hopeless")

@@ -34,7 +34,9 @@ def test_a_study_verifies_a_host_and_a_fault_ends_with_status_1(up: WorkersHome)
     assert answer.returncode == 1, answer.stderr
     report = json.loads(answer.stdout)
     found = {finding["what"]: finding for finding in report["findings"]}
-    assert found["engine vllm"]["found"] == "12 of 12 outputs (100 %) repeat themselves in a loop."
+    assert (
+        "12 of 12 outputs (100 %) repeat themselves in a loop." in found["engine vllm"]["found"]
+    )  # and a busy machine
     assert found["telemetry"]["found"] == "not measured: no NVIDIA GPU"
     assert found["client and vllm bench serve"]["found"].startswith("not measured: ")
     wrong = {what for what, finding in found.items() if not finding["ok"]}
