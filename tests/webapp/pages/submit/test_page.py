@@ -405,9 +405,16 @@ def test_sessions_scores_and_thinking_need_no_text(open_page: OpenPage) -> None:
     assert not set(thinks) & set(made.engine_flags)
 
 
-def test_an_option_has_a_field_of_its_kind(open_page: OpenPage) -> None:
+def test_options_are_offered_by_method_and_each_has_a_field_of_its_kind(open_page: OpenPage) -> None:
     app = unfold(open_page("submit"), "arms-1")
-    for name in ("num_speculative_tokens_per_batch_size", "rejection_sample_method", "enforce_eager", "max_model_len"):
+    assert not any("suffix" in str(option) for option in field(app, "selectbox", "arms-1-add_option").options)
+    suffix = {option.name for option in form_options.speculation_options("vllm", "suffix")}
+    assert suffix > {"suffix_decoding_max_cached_requests"}
+    for name in ("enforce_eager", "rejection_sample_method", "enforce_eager"):
+        set_value(app, "selectbox", "arms-1-add_option", name)
+    text = field(app, "text_area", "arms-1-speculation.options").value
+    assert text == 'enforce_eager = true\nrejection_sample_method = "block"'  # once each
+    for name in ("num_speculative_tokens_per_batch_size", "max_model_len"):
         set_value(app, "selectbox", "arms-1-add_option", name)
     batches = "arms-1-option-num_speculative_tokens_per_batch_size"
     assert field(app, "text_input", batches).value == "1-4: 3, 5-512: 0"
@@ -431,21 +438,6 @@ def test_an_option_has_a_field_of_its_kind(open_page: OpenPage) -> None:
         in field(app, "text_area", "arms-1-speculation.options").value
     )
     assert "enforce_eager" not in field(app, "text_area", "arms-1-speculation.options").value
-
-
-def test_options_are_offered_by_method_and_join_the_text_once(open_page: OpenPage) -> None:
-    app = unfold(open_page("submit"), "arms-1")
-    for name in ("enforce_eager", "rejection_sample_method", "enforce_eager"):
-        set_value(app, "selectbox", "arms-1-add_option", name)
-    text = field(app, "text_area", "arms-1-speculation.options").value
-    assert text == 'enforce_eager = true\nrejection_sample_method = "block"'
-    assert not any("suffix" in str(option) for option in field(app, "selectbox", "arms-1-add_option").options)
-    drafted = shown_study(app).arms[1].speculation
-    assert drafted is not None
-    assert drafted.options == {"enforce_eager": True, "rejection_sample_method": "block"}
-    assert {option.name for option in form_options.speculation_options("vllm", "suffix")} > {
-        "suffix_decoding_max_cached_requests"
-    }
 
 
 def test_a_draft_model_known_for_the_target_becomes_an_arm(open_page: OpenPage) -> None:
