@@ -29,12 +29,11 @@ from lab.roles import Role
 from lab.study.parsing import study_to_toml
 from tests.actors import ADMIN
 from tests.cli.homes import Home
-from tests.client.serving import Served, lab_elsewhere
+from tests.client.serving import Served, lab_elsewhere, serving
 from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
 from tests.webapp.homes import WORKER, environment, finish, make_home
 from tests.webapp.measured import measure_study
-from tests.webapp.served import served
 from warehouse import snapshots
 from warehouse.app_db.engine import app_engine, open_engine
 from warehouse.ingest.service import ingest_all
@@ -335,5 +334,5 @@ def test_who_waits_for_a_job_elsewhere_waits_for_its_lab_too(tmp_path: Path) -> 
             watched = one.submit(Elsewhere(f"http://127.0.0.1:{port}", None).watched, job_id)
             assert _Away.was_asked.wait(600)
             away.shutdown()
-        with served(environment(settings), port):
+        with serving(settings, port):
             assert watched.result(600).job_id == job_id

@@ -53,11 +53,11 @@ def lab_elsewhere(folder: Path) -> Iterator[Served]:
 
 
 @contextmanager
-def serving(settings: Settings) -> Iterator[str]:
+def serving(settings: Settings, port: int = 0) -> Iterator[str]:
     gate = Gate(settings)
     routes = [Mount(PREFIX, api()), *warehouse_routes(gate), client_route()]
     app = Starlette(routes=routes, middleware=[Middleware(Guard, gate=gate, scripts=())])
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", port)) as listener:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
         thread.start()

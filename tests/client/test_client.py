@@ -25,7 +25,7 @@ from lab.roles import Role
 from lab.study.parsing import study_to_toml
 from tests.actors import ADMIN
 from tests.cli.homes import REPOSITORY
-from tests.client.serving import Served, lab_elsewhere
+from tests.client.serving import Served, lab_elsewhere, serving
 from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
 from tests.webapp.homes import environment, make_home
@@ -198,7 +198,7 @@ def test_waiting_for_a_job_survives_a_restart_of_the_server(tmp_path: Path) -> N
         assert began.wait(600)
     assert client.was_away.wait(600)
     queue.cancel(database, job_id, actor=ADMIN)
-    with served(environment(settings), port):
+    with serving(settings, port):
         watcher.join(600)
     database.dispose()
     assert states == ["queued", "cancelled"]
