@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import http.server
 import signal
 import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from jobs import queue
 from lab.roles import Role
 from lab.study.parsing import study_to_toml
 from tests.actors import ADMIN
+from tests.answering import answering
 from tests.cli.homes import REPOSITORY
 from tests.client.serving import Served, lab_elsewhere, serving
 from tests.interchange.sample_files import SAMPLES
@@ -209,35 +209,10 @@ def test_a_lab_that_never_answered_is_an_error_at_once() -> None:
         drafthouse.Lab(f"http://127.0.0.1:{free_port()}", None).wait("demo")
 
 
-@contextmanager
-def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[tuple[str, list[str]]]:
-    """A server of somebody else; and the paths that it was asked for."""
-    asked: list[str] = []
-
-    class Answer(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(f"{self.path} {self.headers.get('Authorization')}")
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
-        server.shutdown()
-        thread.join()
-
-
 def test_the_token_goes_to_nobody_but_the_lab() -> None:
     with (
-        answering(200, {}, b"{}") as (elsewhere, asked),
-        answering(307, {"Location": f"{elsewhere}/api/v1/me"}, b"") as (url, _),
+        answering(lambda _path: (200, {}, [b"{}"])) as (elsewhere, asked),
+        answering(lambda _path: (307, {"Location": f"{elsewhere}/api/v1/me"}, ())) as (url, _),
     ):
         with pytest.raises(drafthouse.LabError, match="which is not the lab"):
             drafthouse.connect(url, "secret").me()
@@ -246,7 +221,7 @@ def test_the_token_goes_to_nobody_but_the_lab() -> None:
 
 def test_an_answer_that_ends_early_is_no_answer() -> None:
     with (
-        answering(200, {"Content-Length": "9"}, b'{"a"') as (url, _),
+        answering(lambda _path: (200, {"Content-Length": "9"}, [b'{"a"'])) as (url, _),
         pytest.raises(drafthouse.LabError, match="ended early"),
     ):
         drafthouse.connect(url).me()
@@ -254,7 +229,7 @@ def test_an_answer_that_ends_early_is_no_answer() -> None:
 
 def test_an_address_where_no_lab_is_gives_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
-        answering(404, {"Content-Type": "text/html"}, b"<html>no</html>") as (url, _),
+        answering(lambda _path: (404, {"Content-Type": "text/html"}, [b"<html>no</html>"])) as (url, _),
         pytest.raises(drafthouse.LabError, match="answers 404 Not Found: is it a Drafthouse"),
     ):
         drafthouse.connect(url).me()
