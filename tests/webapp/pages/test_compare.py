@@ -8,7 +8,7 @@ from dataclasses import replace
 from host.settings import Settings
 from interchange.store import Import, import_paths
 from tests.actors import ADMIN
-from tests.interchange.sample_files import DETAILED, SAMPLES
+from tests.interchange.sample_files import DETAILED
 from tests.lab.studies import study
 from tests.webapp.conftest import LITTLE_KNOWN, OpenPage, ReadStudy
 from tests.webapp.measured import measure_study
@@ -116,17 +116,6 @@ def test_one_repeat_has_no_interval_and_the_page_says_what_to_do(open_page: Open
     shown = words(open_page("compare", job=job_id))
     assert "One repeat does not show how much runs vary" in shown
     assert "inconclusive over all cells" in shown
-
-
-def test_imported_runs_of_a_baseline_and_an_arm_are_compared(open_page: OpenPage, settings: Settings) -> None:
-    labels = {"study": "theirs", "hardware": "H200"}
-    for arm, more in (("base", {"baseline": "true"}), ("spec", {})):
-        path = SAMPLES / "vllm-bench" / f"{arm}-random-c4.json"
-        import_paths(settings, [path], labels={**labels, "arm": arm, **more}, actor=ADMIN)
-    ingest_all(settings)
-    app = open_page("compare")
-    assert "Output throughput over base, geometric mean" in words(app)
-    assert charts(app) > 0
 
 
 def test_imported_runs_without_a_baseline_say_what_a_comparison_needs(

@@ -199,7 +199,7 @@ def test_hostile_names_are_shown_letter_by_letter(open_page: OpenPage, settings:
     assert all(r"\<script\>alert\(1\)\<\/script\> \$x\$ \:smile\: \[a\]\(b\)" in legend for legend in legends)
 
 
-def test_imported_runs_are_shown_like_any_other_and_said_to_be_imported(
+def test_imported_runs_are_shown_and_compared_like_any_other_and_said_to_be_imported(
     open_page: OpenPage, settings: Settings
 ) -> None:
     labels = {"study": "theirs", "hardware": "H200"}
@@ -210,6 +210,9 @@ def test_imported_runs_are_shown_like_any_other_and_said_to_be_imported(
     app = open_page("results")
     assert "Imported from files of vllm-bench-serve" in words(app)
     assert charts(app) == 3
+    app = open_page("compare")
+    assert "Output throughput over base, geometric mean" in words(app)
+    assert charts(app) > 0
 
 
 def test_imported_runs_of_which_little_is_known_are_shown_all_the_same(
