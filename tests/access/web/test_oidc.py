@@ -28,11 +28,14 @@ from host.ports import free_port
 from host.settings import Settings
 from lab.errors import AccessError, SettingsError
 from lab.roles import Actor, Role
-from tests.access.web.labs import Lab, lab_served
+from tests.access.web.labs import Lab
 from tests.actors import ADMIN
 from tests.answering import EMPTY, answering
+from tests.client.serving import serving
+from tests.webapp.homes import make_home
 from tests.workers.homes import until
 from warehouse.app_db import audit
+from warehouse.app_db.engine import open_engine
 
 ALICE = {"sub": "alice", "email": "Alice@lab.example", "email_verified": True}
 MALLORY = {"sub": "mallory", "email": "alice@lab.example", "email_verified": False}
@@ -72,12 +75,20 @@ def settings(issuer: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     )
 
 
+@contextlib.contextmanager
+def lab_of(folder: Path, provider: Settings) -> Iterator[Lab]:
+    """A lab whose users sign in there, in this process and without pages."""
+    names = ("web_login", "web_oidc_issuer", "web_oidc_client_id", "web_oidc_client_secret_file")
+    own = {name: getattr(provider, name) for name in names} | {"web_port": free_port()}
+    settings = make_home(folder).model_copy(update=own)
+    with open_engine(settings.app_database_url) as database, serving(settings, settings.web_port) as url:
+        yield Lab(settings, url, database)
+
+
 @pytest.fixture(scope="module")
 def lab(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """That knows alice as a submitter, and nobody else."""
-    names = ("web_login", "web_oidc_issuer", "web_oidc_client_id", "web_oidc_client_secret_file")
-    variables = {f"DRAFTHOUSE_{name.upper()}": str(getattr(settings, name)) for name in names}
-    with lab_served(tmp_path_factory.mktemp("oidc"), variables) as it:
+    with lab_of(tmp_path_factory.mktemp("oidc"), settings) as it:
         accounts.add_user(it.database, "alice@lab.example", Role.SUBMITTER, actor=ADMIN)
         yield it
 
@@ -243,13 +254,8 @@ def test_who_waits_for_a_silent_provider_keeps_nobody_else_waiting(settings: Set
             return status == 200 and len(still) > 50
 
     with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
-        variables = {
-            "DRAFTHOUSE_WEB_LOGIN": "oidc",
-            "DRAFTHOUSE_WEB_OIDC_ISSUER": f"http://127.0.0.1:{silent.getsockname()[1]}",
-            "DRAFTHOUSE_WEB_OIDC_CLIENT_ID": CLIENT,
-            "DRAFTHOUSE_WEB_OIDC_CLIENT_SECRET_FILE": str(settings.web_oidc_client_secret_file),
-        }
-        with lab_served(tmp_path, variables) as lab:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with lab_of(tmp_path, settings.model_copy(update={"web_oidc_issuer": address})) as lab:
             assert asyncio.run(others_are_answered(lab.url, silent))
 
 
