@@ -6,8 +6,7 @@ import asyncio
 import dataclasses
 import errno
 import os
-import subprocess
-import sys
+import signal
 import threading
 
 import pytest
@@ -155,12 +154,15 @@ def test_a_damaged_mark_of_an_engine_stops_no_worker_from_starting(home: Home) -
 
 
 def test_a_worker_knows_its_dead_neighbours_from_the_living_and_from_strangers() -> None:
-    code = "from workers.worker import worker_name; print(worker_name(), flush=True); input()"
-    neighbour = subprocess.Popen((sys.executable, "-c", code), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert neighbour.stdout is not None
-    name = neighbour.stdout.readline().strip()
+    read, write = os.pipe()
+    neighbour = os.fork()
+    if neighbour == 0:
+        os.write(write, worker_name().encode())
+        signal.pause()
+    name = os.read(read, 1000).decode()
     assert not is_dead(name)
-    neighbour.communicate("\n")
+    os.kill(neighbour, signal.SIGKILL)
+    os.waitpid(neighbour, 0)
     assert is_dead(name)
     assert not is_dead(worker_name())
     assert not is_dead(name.replace(name.split("/")[2], "another0"))
