@@ -24,7 +24,6 @@ from webapp.api.limits import MOST_JSON_BYTES, MOST_VALUES, Turns
 from webapp.api.watching import MOST_STREAMS, Watching
 
 JSON = {"Content-Type": "application/json"}
-WATCHED = "/api/v1/jobs/{}/events"
 
 
 @pytest.fixture(scope="module")
