@@ -72,10 +72,10 @@ def test_the_lab_hands_out_its_own_client(lab: Served, tmp_path: Path) -> None:
 def test_sql_is_a_data_frame_an_arrow_table_or_rows(lab: Served) -> None:
     client = lab.client()
     query = "SELECT arm, count(*) AS runs FROM results GROUP BY ALL ORDER BY ALL"
-    rows = client.sql(query, as_="rows")
-    assert rows == client.sql(query, as_="arrow").to_pylist() == client.sql(query).to_dict("records")
-    assert isinstance(client.sql(query), pd.DataFrame)
-    assert isinstance(client.sql(query, as_="arrow"), pa.Table)
+    frame, table = client.sql(query), client.sql(query, as_="arrow")
+    assert isinstance(frame, pd.DataFrame)
+    assert isinstance(table, pa.Table)
+    assert client.sql(query, as_="rows") == table.to_pylist() == frame.to_dict("records")
     with pytest.warns(UserWarning, match="add a limit or aggregate"):
         assert len(client.sql("FROM results", max_rows=1)) == 1
     with pytest.raises(drafthouse.LabError, match="no_such_table"):
