@@ -159,10 +159,14 @@ def test_a_worker_knows_its_dead_neighbours_from_the_living_and_from_strangers()
     if neighbour == 0:
         os.write(write, worker_name().encode())
         signal.pause()
-    name = os.read(read, 1000).decode()
-    assert not is_dead(name)
-    os.kill(neighbour, signal.SIGKILL)
-    os.waitpid(neighbour, 0)
+    try:
+        name = os.read(read, 1000).decode()
+        assert not is_dead(name)
+    finally:
+        os.kill(neighbour, signal.SIGKILL)
+        os.waitpid(neighbour, 0)
+        os.close(read)
+        os.close(write)
     assert is_dead(name)
     assert not is_dead(worker_name())
     assert not is_dead(name.replace(name.split("/")[2], "another0"))
