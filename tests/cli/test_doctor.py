@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import http.server
 import os
 import platform
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from lab.roles import Role
 from services import doctor
 from services.doctor import examine
 from tests.actors import ADMIN
+from tests.answering import EMPTY, answering
 from tests.warehouse.runs import write_run
 from tests.workers.homes import Home
 from tests.workers.valkey import Broker
@@ -148,21 +147,9 @@ def test_a_host_of_workers_alone_is_examined_for_what_it_does(home: Home, broker
     )
 
 
-class Healthy(http.server.BaseHTTPRequestHandler):
-    """A page that answers."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 def test_the_pages_host_needs_ingester_and_page_and_no_engine(home: Home) -> None:
-    with http.server.HTTPServer(("127.0.0.1", 0), Healthy) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        changes = {"workers_elsewhere": True, "web_port": server.server_port}
+    with answering(lambda _path: EMPTY) as (url, _):
+        changes = {"workers_elsewhere": True, "web_port": int(url.rpartition(":")[2])}
         settings = home.settings.model_copy(update=changes)
         found = {finding.what for finding in doctor._findings(settings, home.database, Finding("x", ok=True, found=""))}
         assert not {"gpu", "slots", "engine absent", "user of engines", "reference models", "worker"} & found
@@ -173,7 +160,6 @@ def test_the_pages_host_needs_ingester_and_page_and_no_engine(home: Home) -> Non
             assert doctor._services(settings) == Finding(
                 "services", ok=True, found=f"ingester, and page at {settings.page_url}"
             )
-        server.shutdown()
     assert doctor._services(settings).remedy == "drafthouse web and drafthouse ingester"
 
 

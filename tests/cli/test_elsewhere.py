@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import http.server
 import io
 import json
 import subprocess
 import tarfile
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,13 +26,14 @@ from lab.errors import UserError
 from lab.roles import Role
 from lab.study.parsing import study_to_toml
 from tests.actors import ADMIN
+from tests.answering import answering
 from tests.cli.homes import Home
-from tests.client.serving import Served, lab_elsewhere
+from tests.client.serving import Served, lab_elsewhere, serving
 from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
 from tests.webapp.homes import WORKER, environment, finish, make_home
 from tests.webapp.measured import measure_study
-from tests.webapp.served import served
+from tests.workers.homes import until
 from warehouse import snapshots
 from warehouse.app_db.engine import app_engine, open_engine
 from warehouse.ingest.service import ingest_all
@@ -313,27 +312,12 @@ def test_the_warehouse_is_pulled_when_it_changed(asker: Asker) -> None:
     assert asker.elsewhere("pull", "http://127.0.0.1:9", "--to", str(file)).returncode == 2
 
 
-class _Away(http.server.BaseHTTPRequestHandler):
-    """A proxy whose lab is away; notes that it was asked."""
-
-    was_asked = threading.Event()
-
-    def do_GET(self) -> None:
-        self.send_error(502)
-        self.was_asked.set()
-
-    def log_message(self, *_arguments: object) -> None:
-        """Nothing."""
-
-
 def test_who_waits_for_a_job_elsewhere_waits_for_its_lab_too(tmp_path: Path) -> None:
     settings, port = make_home(tmp_path), free_port()
     job_id = queue.submit(settings, study(name="long"), actor=ADMIN)
     with ThreadPoolExecutor(1) as one:
-        with http.server.HTTPServer(("127.0.0.1", port), _Away) as away:
-            threading.Thread(target=away.serve_forever, daemon=True).start()
-            watched = one.submit(Elsewhere(f"http://127.0.0.1:{port}", None).watched, job_id)
-            assert _Away.was_asked.wait(600)
-            away.shutdown()
-        with served(environment(settings), port):
+        with answering(lambda _path: (502, {}, ()), port) as (url, asked):  # as a proxy whose lab is away
+            watched = one.submit(Elsewhere(url, None).watched, job_id)
+            until(lambda: asked, "it was asked")
+        with serving(settings, port):
             assert watched.result(600).job_id == job_id

@@ -145,9 +145,6 @@ def test_no_verb_lets_texts_of_others_reach_the_terminal(evil: Home, verb: tuple
 @pytest.mark.parametrize(
     ("verb", "status"),
     [
-        (("jobs",), 0),
-        (("report", "job-1"), 0),
-        (("sql", "select study_name from results"), 0),
         (("compare", "job-1", "--fail-if-slower", "5%"), 0),
         (("compare", "größer ✓"), 2),
     ],

@@ -1,4 +1,4 @@
-"""A lab with users, whose API and warehouse a real server sends: without pages, in the test's own process."""
+"""A lab whose login, API and warehouse a real server sends: without pages, in the test's own process."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import drafthouse
 from access import accounts, tokens
 from access.web.gate import Gate
 from access.web.guard import Guard
+from access.web.routes import access_routes
 from host.settings import Settings
 from lab.roles import Role
 from tests.actors import ADMIN
@@ -53,11 +54,11 @@ def lab_elsewhere(folder: Path) -> Iterator[Served]:
 
 
 @contextmanager
-def serving(settings: Settings) -> Iterator[str]:
+def serving(settings: Settings, port: int = 0) -> Iterator[str]:
     gate = Gate(settings)
-    routes = [Mount(PREFIX, api()), *warehouse_routes(gate), client_route()]
+    routes = [*access_routes(gate), Mount(PREFIX, api()), *warehouse_routes(gate), client_route()]
     app = Starlette(routes=routes, middleware=[Middleware(Guard, gate=gate, scripts=())])
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", port)) as listener:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
         thread.start()

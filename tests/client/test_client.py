@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import http.server
 import signal
 import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,9 @@ from jobs import queue
 from lab.roles import Role
 from lab.study.parsing import study_to_toml
 from tests.actors import ADMIN
+from tests.answering import answering
 from tests.cli.homes import REPOSITORY
-from tests.client.serving import Served, lab_elsewhere
+from tests.client.serving import Served, lab_elsewhere, serving
 from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
 from tests.webapp.homes import environment, make_home
@@ -72,10 +72,10 @@ def test_the_lab_hands_out_its_own_client(lab: Served, tmp_path: Path) -> None:
 def test_sql_is_a_data_frame_an_arrow_table_or_rows(lab: Served) -> None:
     client = lab.client()
     query = "SELECT arm, count(*) AS runs FROM results GROUP BY ALL ORDER BY ALL"
-    rows = client.sql(query, as_="rows")
-    assert rows == client.sql(query, as_="arrow").to_pylist() == client.sql(query).to_dict("records")
-    assert isinstance(client.sql(query), pd.DataFrame)
-    assert isinstance(client.sql(query, as_="arrow"), pa.Table)
+    frame, table = client.sql(query), client.sql(query, as_="arrow")
+    assert isinstance(frame, pd.DataFrame)
+    assert isinstance(table, pa.Table)
+    assert client.sql(query, as_="rows") == table.to_pylist() == frame.to_dict("records")
     with pytest.warns(UserWarning, match="add a limit or aggregate"):
         assert len(client.sql("FROM results", max_rows=1)) == 1
     with pytest.raises(drafthouse.LabError, match="no_such_table"):
@@ -198,7 +198,7 @@ def test_waiting_for_a_job_survives_a_restart_of_the_server(tmp_path: Path) -> N
         assert began.wait(600)
     assert client.was_away.wait(600)
     queue.cancel(database, job_id, actor=ADMIN)
-    with served(environment(settings), port):
+    with serving(settings, port):
         watcher.join(600)
     database.dispose()
     assert states == ["queued", "cancelled"]
@@ -209,35 +209,10 @@ def test_a_lab_that_never_answered_is_an_error_at_once() -> None:
         drafthouse.Lab(f"http://127.0.0.1:{free_port()}", None).wait("demo")
 
 
-@contextmanager
-def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[tuple[str, list[str]]]:
-    """A server of somebody else; and the paths that it was asked for."""
-    asked: list[str] = []
-
-    class Answer(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(f"{self.path} {self.headers.get('Authorization')}")
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
-        server.shutdown()
-        thread.join()
-
-
 def test_the_token_goes_to_nobody_but_the_lab() -> None:
     with (
-        answering(200, {}, b"{}") as (elsewhere, asked),
-        answering(307, {"Location": f"{elsewhere}/api/v1/me"}, b"") as (url, _),
+        answering(lambda _path: (200, {}, [b"{}"])) as (elsewhere, asked),
+        answering(lambda _path: (307, {"Location": f"{elsewhere}/api/v1/me"}, ())) as (url, _),
     ):
         with pytest.raises(drafthouse.LabError, match="which is not the lab"):
             drafthouse.connect(url, "secret").me()
@@ -246,7 +221,7 @@ def test_the_token_goes_to_nobody_but_the_lab() -> None:
 
 def test_an_answer_that_ends_early_is_no_answer() -> None:
     with (
-        answering(200, {"Content-Length": "9"}, b'{"a"') as (url, _),
+        answering(lambda _path: (200, {"Content-Length": "9"}, [b'{"a"'])) as (url, _),
         pytest.raises(drafthouse.LabError, match="ended early"),
     ):
         drafthouse.connect(url).me()
@@ -254,7 +229,7 @@ def test_an_answer_that_ends_early_is_no_answer() -> None:
 
 def test_an_address_where_no_lab_is_gives_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
-        answering(404, {"Content-Type": "text/html"}, b"<html>no</html>") as (url, _),
+        answering(lambda _path: (404, {"Content-Type": "text/html"}, [b"<html>no</html>"])) as (url, _),
         pytest.raises(drafthouse.LabError, match="answers 404 Not Found: is it a Drafthouse"),
     ):
         drafthouse.connect(url).me()

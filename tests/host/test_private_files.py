@@ -14,7 +14,6 @@ import pytest
 from host.private_files import open_to_others, write_for_engines
 from host.settings import Settings
 from lab.errors import SettingsError
-from services import doctor
 from tests.warehouse.runs import write_run
 from warehouse.ingest.service import ingest_all
 from warehouse.migrate import migrate
@@ -65,12 +64,3 @@ def test_members_of_the_group_read_the_warehouse_and_list_nothing(tmp_path: Path
 def test_a_group_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"home_group: .* cannot be given to the group 'nobody has this'"):
         migrate(Settings(home=tmp_path / "home", home_group="nobody has this"))
-
-
-def test_the_doctor_says_who_can_read_the_home(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path / "home")
-    migrate(settings)
-    settings.home.chmod(0o755)
-    home = doctor._home(settings.home, "drafthouse migrate")
-    assert not home.ok
-    assert home.remedy.startswith("everybody on this host can read prompts, outputs and results")

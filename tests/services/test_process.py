@@ -39,22 +39,6 @@ def stopped(it: Process) -> None:
     it.wait_stopped()
 
 
-def test_a_service_that_was_killed_is_started_again(tmp_path: Path) -> None:
-    it = process(tmp_path, "import time; time.sleep(600)")
-    it.start()
-    first = it.pid
-    assert first is not None
-    psutil.Process(first).kill()
-
-    def tended() -> bool:
-        it.supervise()
-        return it.pid != first and it.exit_status is None
-
-    until(tended, "it is started again")
-    assert it.restarts == 1
-    stopped(it)
-
-
 def test_a_worker_that_ended_by_itself_is_not_started_again(tmp_path: Path) -> None:
     it = Process("it", (sys.executable, "-c", ""), tmp_path / "it.log", lambda: True, may_end=True)
     it.start()

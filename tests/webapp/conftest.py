@@ -16,12 +16,16 @@ from streamlit.util import calc_hash
 
 from access.web.gate import gate
 from host.settings import Settings
+from interchange.store import Import, import_paths
 from jobs.presets import load_preset
 from lab.study import Study
+from tests.actors import ADMIN
+from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
 from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study, measured_only_to_be_read
 from tests.webapp.three_arms import ARMS
+from warehouse.ingest.service import ingest_all
 from webapp.pages.submit import form_options
 from webapp.shared import published_data
 
@@ -30,6 +34,8 @@ MAIN = Path(__file__).parents[2] / "webapp" / "server" / "main.py"
 DEFAULT_PAGE = "home"
 
 OpenPage = Callable[..., AppTest]
+#: Tools whose samples say little of their runs.
+LITTLE_KNOWN = ("genai-bench", "guidellm", "sglang-bench-serving")
 
 SLO = {"ttft_ms": 1000, "tpot_ms": 30}
 
@@ -104,6 +110,27 @@ def measured_home(tmp_path_factory: pytest.TempPathFactory) -> MeasuredHome:
     one_repeat = measure_study(settings, study(name="one repeat"))
     three_arms = measure_study(settings, study(name="three arms", arms=ARMS, repeats=3, slo=SLO))
     return MeasuredHome(settings, baseline_only, one_repeat, three_arms)
+
+
+@pytest.fixture(scope="session")
+def imported_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, dict[str, Import]]:
+    """With the samples of every tool, and nothing else; and what was imported, by the samples' folder."""
+    settings = make_home(tmp_path_factory.mktemp("imported"))
+    folders = sorted(path for path in SAMPLES.iterdir() if path.is_dir())
+    imports = {folder.name: import_paths(settings, [folder], actor=ADMIN) for folder in folders}
+    ingest_all(settings)
+    return settings, imports
+
+
+@pytest.fixture
+def imports(
+    settings: Settings, imported_home: tuple[Settings, dict[str, Import]], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, Import]]:
+    """Leads the pages from this test's home to the one with the samples of every tool, which it only reads."""
+    assert settings
+    shared, imported = imported_home
+    with using_home(shared, monkeypatch):
+        yield imported
 
 
 def forget_everything() -> None:

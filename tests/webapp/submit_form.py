@@ -28,6 +28,13 @@ def set_value(app: AppTest, kind: str, column: str, value: Any) -> AppTest:
     return ran(field(app, kind, column).set_value(value).run())
 
 
+def set_values(app: AppTest, *filled_in: tuple[str, str, Any]) -> AppTest:
+    """Fill in several fields (kind, column, value) before the page runs again."""
+    for kind, column, value in filled_in:
+        field(app, kind, column).set_value(value)
+    return ran(app.run())
+
+
 def set_name(app: AppTest, name: str) -> AppTest:
     return set_value(app, "text_input", "name", name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,18 @@ import pytest
 from access import accounts
 from jobs import queue
 from jobs.engine_logs import log_tail
+from jobs.table import Job
 from lab.errors import UserError
 from lab.metrics.records import RunRecord
 from lab.roles import Role
 from tests.actors import ADMIN
 from tests.warehouse.runs import records
-from tests.workers.homes import NGRAM, Home, at_work, until, worked
+from tests.workers.homes import NGRAM, Home, at_work, new_home, until, worked
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from workers.worker import Worker
 
 BASELINE = {"name": "plain", "baseline": True}
+ONE_LOAD = [{"max_concurrency": 1, "num_prompts": 4}]
 
 
 def second_arm(**flags: Any) -> list[dict[str, Any]]:
@@ -37,8 +40,19 @@ def starts(file: Path) -> int:
     return len(file.read_text().splitlines())
 
 
-def test_every_cell_is_measured_and_its_bundle_is_whole(home: Home) -> None:
-    job = worked(home, repeats=2)
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[tuple[Home, Job]]:
+    """Two arms at two loads in two repeats, only to be looked at, and their job."""
+    with new_home(tmp_path_factory.mktemp("measured"), migrated) as home:
+        versioned = 'kind = "vllm"\nversion_command = ["echo", "0.32.0"]'
+        file = home.settings.engines_file
+        file.write_text(file.read_text().replace('kind = "vllm"', versioned))
+        drafted = {"name": "drafted", "speculation": NGRAM | {"prompt_lookup_max": 4}}
+        yield home, worked(home, arms=[BASELINE, drafted], repeats=2)
+
+
+def test_every_cell_is_measured_and_its_bundle_is_whole(measured: tuple[Home, Job]) -> None:
+    home, job = measured
     assert (job.state, job.error) == ("done", None)
     assert job.progress is not None
     assert (job.progress.runs_done, job.progress.runs_failed, job.progress.launches_done) == (8, 0, 4)
@@ -56,25 +70,25 @@ def test_every_cell_is_measured_and_its_bundle_is_whole(home: Home) -> None:
         assert "Initializing" in (bundle.folder / "engine.log").read_text()
 
 
-def test_every_arm_gets_the_same_prompts_in_order_and_warm_up_others(home: Home) -> None:
-    worked(home)
-    bundles = [read_bundle(folder) for folder in find_bundles(home.settings.bundles)]
-    assert len({tuple(request.prompt for request in records(bundle.requests)) for bundle in bundles}) == 1
+def test_every_arm_gets_the_same_prompts_in_order_and_warm_up_others(measured: tuple[Home, Job]) -> None:
+    bundles = [read_bundle(folder) for folder in find_bundles(measured[0].settings.bundles)]
+    first = [bundle for bundle in bundles if bundle.run.repeat == 0]
+    assert len({tuple(request.prompt for request in records(bundle.requests)) for bundle in first}) == 1
     assert all(bundle.run.warmup_requests >= bundle.run.load.max_concurrency for bundle in bundles)
 
 
-def test_the_circumstances_are_those_of_the_engine_that_ran(home: Home) -> None:
-    worked(home)
-    drafted = by_arm(home.runs(), "drafted")[0]
-    around = drafted.circumstances
-    assert around.engine_version == "1.2.3-test"
-    assert around.effective_config["extra"] == "{'a': [1, 2]}"
-    assert around.environment["HF_HUB_OFFLINE"] == "1"
-    assert '"num_speculative_tokens": 3' in " ".join(around.command)
-    assert around.target_digest is not None
-    assert around.start_s is not None
-    assert around.start_s > 0
-    assert "--speculative-config" not in by_arm(home.runs(), "plain")[0].circumstances.command
+def test_the_circumstances_are_those_of_the_engine_that_ran(measured: tuple[Home, Job]) -> None:
+    drafted, plain = (by_arm(measured[0].runs(), arm)[0].circumstances for arm in ("drafted", "plain"))
+    assert drafted.engine_version == "1.2.3-test"
+    assert drafted.effective_config["extra"] == "{'a': [1, 2]}"
+    assert drafted.environment["HF_HUB_OFFLINE"] == "1"
+    assert drafted.target_digest is not None
+    assert drafted.start_s is not None
+    assert drafted.start_s > 0
+    command = " ".join(drafted.command)
+    assert '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}' in command
+    assert "--per-request-spec-decode-metrics detailed" in command
+    assert "--speculative-config" not in plain.command
 
 
 def test_one_start_serves_all_cells_of_an_arm_and_stays_warm(home: Home, tmp_path: Path) -> None:
@@ -88,31 +102,26 @@ def test_one_start_serves_all_cells_of_an_arm_and_stays_warm(home: Home, tmp_pat
 
 
 def test_an_engine_that_does_not_start_is_a_result_of_the_study(home: Home) -> None:
-    job = worked(home, arms=[{"name": "odd", "flags": {"fail_to_start": True}}, BASELINE])
+    """It ends by itself, refuses its command line, or dies on its first request."""
+    why_none = {
+        "ends": ({"fail_to_start": True}, "ValueError: User-specified max_model_len is greater"),
+        "refuses": ({"no_such_flag": 7}, "error: unrecognized arguments: --no-such-flag=7"),
+        "dies": ({"die_on_first_request": True}, "shape '[-1, 768]' is invalid"),
+    }
+    ends, *others = ({"name": name, "flags": flags} for name, (flags, _) in why_none.items())
+    job = worked(home, arms=[ends, BASELINE, *others])
     assert job.state == "done"
-    assert "2 of 4 runs failed" in (job.error or "")
+    assert "6 of 8 runs failed" in (job.error or "")
     assert {run.status for run in by_arm(home.runs(), "plain")} == {"completed"}
-    for run in by_arm(home.runs(), "odd"):
-        assert run.status == "failed"
-        assert run.error is not None
-        assert "ended with exit status 1" in run.error
-        assert "ValueError: User-specified max_model_len is greater" in run.error
-        assert run.error.count("ValueError") == 1
-        assert run.circumstances.command
-
-
-def test_an_engine_that_dies_on_its_first_request_never_was_ready(home: Home) -> None:
-    worked(home, arms=second_arm(die_on_first_request=True))
-    errors = {run.error for run in by_arm(home.runs(), "odd")}
-    assert len(errors) == 1
-    assert "shape '[-1, 768]' is invalid" in (errors.pop() or "")
-
-
-def test_an_engine_that_refuses_its_command_line_says_so_in_the_run(home: Home) -> None:
-    worked(home, arms=second_arm(no_such_flag=7))
-    assert {
-        "error: unrecognized arguments: --no-such-flag=7" in (run.error or "") for run in by_arm(home.runs(), "odd")
-    } == {True}
+    for name, (_, words) in why_none.items():
+        first, second = by_arm(home.runs(), name)
+        assert first.status == second.status == "failed"
+        assert first.error == second.error
+        assert words in (first.error or "")
+        assert first.circumstances.command
+    error = str(by_arm(home.runs(), "ends")[0].error)
+    assert "ended with exit status 1" in error
+    assert error.count("ValueError") == 1
 
 
 def test_a_crash_under_one_load_fails_that_run_alone(home: Home, tmp_path: Path) -> None:
@@ -151,7 +160,7 @@ def test_arrivals_are_not_waited_for_when_the_engine_is_dead(home: Home) -> None
 
 def test_a_port_that_is_taken_meanwhile_costs_another_start_and_no_run(home: Home, tmp_path: Path) -> None:
     flags = {"port_taken_times": 2, "counter_file": str(tmp_path / "starts")}
-    assert worked(home, arms=second_arm(**flags)).error is None
+    assert worked(home, arms=second_arm(**flags), loads=ONE_LOAD).error is None
     ports = (tmp_path / "starts").read_text().split()
     assert len(ports) == 3
     assert len(set(ports)) > 1
@@ -196,45 +205,17 @@ def test_a_retry_runs_what_failed_and_nothing_else(home: Home, tmp_path: Path) -
 
 
 def test_a_retry_of_everything_measures_anew_and_a_later_one_reuses(home: Home, tmp_path: Path) -> None:
-    job = worked(home)
+    job = worked(home, loads=ONE_LOAD)
     with pytest.raises(UserError, match="every run"):
         queue.retry(home.database, job.job_id, actor=ADMIN)
     queue.retry(home.database, job.job_id, everything=True, actor=ADMIN)
     Worker(home.settings).work()
     job = home.job(job.job_id)
-    assert (job.state, job.attempt, len(home.runs())) == ("done", 1, 8)
-    assert Counter(run.attempt for run in home.runs()) == {0: 4, 1: 4}
+    assert (job.state, job.attempt) == ("done", 1)
+    assert Counter(run.attempt for run in home.runs()) == {0: 2, 1: 2}
     assert job.progress is not None
-    assert (job.progress.runs_total, job.progress.runs_done) == (4, 4)
+    assert (job.progress.runs_total, job.progress.runs_done) == (2, 2)
     assert home.event_kinds(job.job_id).count("retried") == 1
-
-
-def test_a_job_whose_engine_is_gone_waits_until_engines_toml_has_it(home: Home) -> None:
-    job_id, text = home.submit(), home.settings.engines_file.read_text()
-    home.settings.engines_file.write_text("")
-    worker = Worker(home.settings)
-    worker.work()
-    assert (home.job(job_id).state, home.event_kinds(job_id)) == ("queued", ["submitted"])
-    home.settings.engines_file.write_text(text)
-    worker.work()
-    assert home.job(job_id).state == "done"
-
-
-def test_no_process_of_an_engine_outlives_its_launch_even_deaf_to_term(home: Home) -> None:
-    arms = [{"name": "plain", "baseline": True, "flags": {"stubborn_child": True}}]
-    assert worked(home, arms=arms, loads=[{"max_concurrency": 1, "num_prompts": 2}]).state == "done"
-    assert home.engine_processes() == []
-
-
-def test_the_draft_arm_is_told_how_to_speculate(home: Home) -> None:
-    told = home.settings.engines_file.read_text().replace(
-        'kind = "vllm"', 'kind = "vllm"\nversion_command = ["echo", "0.32.0"]'
-    )
-    home.settings.engines_file.write_text(told)
-    worked(home, arms=[BASELINE, {"name": "ngram", "speculation": NGRAM | {"prompt_lookup_max": 4}}])
-    command = " ".join(by_arm(home.runs(), "ngram")[0].circumstances.command)
-    assert '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}' in command
-    assert "--per-request-spec-decode-metrics detailed" in command
 
 
 def test_without_disk_space_no_run_begins_and_the_job_goes_back(home: Home) -> None:
@@ -266,7 +247,7 @@ def test_a_models_code_runs_for_no_owner_who_lost_the_right(home: Home) -> None:
 def test_another_host_reads_the_last_lines_of_an_engine_that_starts(home: Home, tmp_path: Path) -> None:
     elsewhere = home.settings.model_copy(update={"home": tmp_path / "elsewhere"})
     go = tmp_path / "go"
-    job_id = home.submit(arms=second_arm()[:1], engine_flags={"await_file": str(go)})
+    job_id = home.submit(arms=[BASELINE], loads=ONE_LOAD, engine_flags={"await_file": str(go)})
 
     def log() -> str:
         return log_tail(elsewhere, job_id, 200, home.job(job_id).progress)

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from jobs import queue
-from jobs.open_files import problems
-from lab.study import Load
 from lab.study.parsing import study_to_toml
 from tests.workers.homes import REPOSITORY, Home, worker_environment
 
@@ -67,10 +65,6 @@ def limited(
 )
 def test_a_worker_may_open_as_many_files_as_its_hard_limit(limits: str, raised: str) -> None:
     assert limited(limits, RAISED).stdout.strip() == raised
-
-
-def test_a_load_that_fits_is_not_refused() -> None:
-    assert problems([Load(max_concurrency=1, num_prompts=1)]) == []
 
 
 def study(home: Home) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 
 from lab.schedule import Outcome
 from lab.study.plan import PlannedRun, plan
+from tests.warehouse.runs import write_run
 from tests.workers.homes import NGRAM, Home
 from warehouse.bundles.run_bundle import RUN_FILE, find_bundles, read_run
 from warehouse.ingest.service import ingest_all
@@ -68,8 +69,7 @@ def test_a_run_that_failed_has_its_error_and_no_metrics(home: Home) -> None:
 
 
 def test_a_damaged_bundle_is_a_failed_run(home: Home) -> None:
-    outcomes_of(home)
-    folder = next(find_bundles(home.settings.bundles))
+    folder = write_run(home.settings.bundles)
     (folder / RUN_FILE).write_text("{")
     outcomes = Outcomes(lambda _run: folder)
     outcomes.add(plan(home.study())[0].runs, 0)

@@ -24,6 +24,7 @@ from workers.run_recorder import BundleWriter, Recorder
 from workers.worker import Worker
 
 STREAMS = 2
+ONE_LOAD = [{"max_concurrency": 1, "num_prompts": 4}]
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,7 @@ def test_the_settings_are_stored_with_each_run_without_secrets_or_people(home: H
         "alarm_email_from": "hunter2@example.org",
     }
     settings = home.settings.model_copy(update=secrets)
-    queue.submit(settings, home.study(), actor=ADMIN)
+    queue.submit(settings, home.study(arms=[{"name": "plain"}], loads=ONE_LOAD), actor=ADMIN)
     Worker(settings).work()
     for folder in find_bundles(home.settings.bundles):
         assert "hunter2" not in (folder / "run.json").read_text()
@@ -95,7 +96,7 @@ def test_an_engines_key_is_its_own_and_stands_in_no_file(home: Home, monkeypatch
     keys = [engine_key.new_key() for _ in range(20)]
     left = iter(keys)
     monkeypatch.setattr(launch, "new_key", lambda: next(left))
-    worked(home)
+    worked(home, loads=ONE_LOAD)
     assert all(run.error is None for run in home.runs())
     used = keys[: keys.index(next(left))]
     assert len(used) == len(set(used)) == 2
@@ -124,10 +125,3 @@ def test_a_bundle_before_its_files_is_awaited_and_fails_without_them(
         threading.Timer(0.3, lambda: [hidden.rename(path) for path, hidden in files.items()]).start()
     assert recorder.is_done(run)
     assert (status.runs_done, status.runs_failed) == (1, failed)
-
-
-def test_an_engine_that_has_measured_takes_a_shorter_warm_up(home: Home) -> None:
-    loads = [{"max_concurrency": streams, "num_prompts": 4} for streams in (1, 2)]
-    worked(home, arms=[{"name": "plain"}], loads=loads, repeats=2, order="fewest_launches")
-    warm_ups = {(run.load.max_concurrency, run.repeat): run.warmup_requests for run in home.runs()}
-    assert warm_ups == {(1, 0): 4, (2, 0): 2, (1, 1): 1, (2, 1): 2}

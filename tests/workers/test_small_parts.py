@@ -6,8 +6,7 @@ import asyncio
 import dataclasses
 import errno
 import os
-import subprocess
-import sys
+import signal
 import threading
 
 import pytest
@@ -154,30 +153,20 @@ def test_a_damaged_mark_of_an_engine_stops_no_worker_from_starting(home: Home) -
     assert list(marks.glob("*.json")) == []
 
 
-def test_a_file_in_the_place_of_bundles_puts_the_job_back(home: Home) -> None:
-    home = home.leased_for(15.0)  # as long as it tries to write
-    home.settings.bundles.rmdir()
-    home.settings.bundles.write_text("in the way")
-    job_id = home.submit()
-    Worker(home.settings).work()
-    job = home.job(job_id)
-    assert (job.state, job.error) == ("queued", None)
-    why = queue.events(home.database, job_id)[-1].detail
-    assert f"cannot measure it: writing a bundle failed: {home.settings.bundles}/" in why
-    assert why.endswith(": Not a directory")
-    home.settings.bundles.unlink()
-    Worker(home.settings).work()
-    assert home.job(job_id).state == "done"
-    assert len(home.runs()) == 4
-
-
 def test_a_worker_knows_its_dead_neighbours_from_the_living_and_from_strangers() -> None:
-    code = "from workers.worker import worker_name; print(worker_name(), flush=True); input()"
-    neighbour = subprocess.Popen((sys.executable, "-c", code), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert neighbour.stdout is not None
-    name = neighbour.stdout.readline().strip()
-    assert not is_dead(name)
-    neighbour.communicate("\n")
+    read, write = os.pipe()
+    neighbour = os.fork()
+    if neighbour == 0:
+        os.write(write, worker_name().encode())
+        signal.pause()
+    try:
+        name = os.read(read, 1000).decode()
+        assert not is_dead(name)
+    finally:
+        os.kill(neighbour, signal.SIGKILL)
+        os.waitpid(neighbour, 0)
+        os.close(read)
+        os.close(write)
     assert is_dead(name)
     assert not is_dead(worker_name())
     assert not is_dead(name.replace(name.split("/")[2], "another0"))

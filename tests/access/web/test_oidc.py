@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.server
 import json
 import re
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
@@ -30,10 +28,14 @@ from host.ports import free_port
 from host.settings import Settings
 from lab.errors import AccessError, SettingsError
 from lab.roles import Actor, Role
-from tests.access.web.labs import Lab, lab_served
+from tests.access.web.labs import Lab
 from tests.actors import ADMIN
+from tests.answering import EMPTY, answering
+from tests.client.serving import serving
+from tests.webapp.homes import make_home
 from tests.workers.homes import until
 from warehouse.app_db import audit
+from warehouse.app_db.engine import open_engine
 
 ALICE = {"sub": "alice", "email": "Alice@lab.example", "email_verified": True}
 MALLORY = {"sub": "mallory", "email": "alice@lab.example", "email_verified": False}
@@ -73,12 +75,20 @@ def settings(issuer: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     )
 
 
+@contextlib.contextmanager
+def lab_of(folder: Path, provider: Settings) -> Iterator[Lab]:
+    """A lab whose users sign in there, in this process and without pages."""
+    names = ("web_login", "web_oidc_issuer", "web_oidc_client_id", "web_oidc_client_secret_file")
+    own = {name: getattr(provider, name) for name in names} | {"web_port": free_port()}
+    settings = make_home(folder).model_copy(update=own)
+    with open_engine(settings.app_database_url) as database, serving(settings, settings.web_port) as url:
+        yield Lab(settings, url, database)
+
+
 @pytest.fixture(scope="module")
 def lab(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """That knows alice as a submitter, and nobody else."""
-    names = ("web_login", "web_oidc_issuer", "web_oidc_client_id", "web_oidc_client_secret_file")
-    variables = {f"DRAFTHOUSE_{name.upper()}": str(getattr(settings, name)) for name in names}
-    with lab_served(tmp_path_factory.mktemp("oidc"), variables) as it:
+    with lab_of(tmp_path_factory.mktemp("oidc"), settings) as it:
         accounts.add_user(it.database, "alice@lab.example", Role.SUBMITTER, actor=ADMIN)
         yield it
 
@@ -211,38 +221,14 @@ def described(settings: Settings, url: str) -> oidc.Provider:
     return provider
 
 
-class _Elsewhere(http.server.BaseHTTPRequestHandler):
-    """Sends every visitor to `leads_to`, and notes who comes."""
-
-    leads_to: ClassVar[str] = ""
-    seen: ClassVar[list[str]] = []
-
-    def do_POST(self) -> None:
-        self.seen.append(self.path)
-        self.send_response(302)
-        self.send_header("Location", self.leads_to)
-        self.end_headers()
-
-    do_GET = do_POST  # noqa: N815 - the name that the server looks for
-
-    def log_message(self, *_arguments: object) -> None:
-        """Nothing."""
-
-
 def test_the_clients_secret_does_not_follow_a_redirect_to_another_server(settings: Settings) -> None:
     with (
-        http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Elsewhere) as provider,
-        http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Elsewhere) as elsewhere,
+        answering(lambda _path: EMPTY) as (elsewhere, stolen),
+        answering(lambda _path: (302, {"Location": f"{elsewhere}/stolen"}, ())) as (url, asked),
+        pytest.raises(AccessError, match=f"redirects from {url.removeprefix('http://')} to 127.0.0.1"),
     ):
-        for server in (provider, elsewhere):
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-        _Elsewhere.leads_to = f"http://127.0.0.1:{elsewhere.server_port}/stolen"
-        asked = described(settings, f"http://127.0.0.1:{provider.server_port}")
-        with pytest.raises(AccessError, match=f"redirects from 127.0.0.1:{provider.server_port} to 127.0.0.1"):
-            asked._exchanged({"code": "x"})
-        provider.shutdown()
-        elsewhere.shutdown()
-    assert _Elsewhere.seen == ["/token"]
+        described(settings, url)._exchanged({"code": "x"})
+    assert (asked, stolen) == (["/token"], [])
 
 
 def test_a_provider_that_is_away_is_said_in_a_sentence(settings: Settings) -> None:
@@ -268,13 +254,8 @@ def test_who_waits_for_a_silent_provider_keeps_nobody_else_waiting(settings: Set
             return status == 200 and len(still) > 50
 
     with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
-        variables = {
-            "DRAFTHOUSE_WEB_LOGIN": "oidc",
-            "DRAFTHOUSE_WEB_OIDC_ISSUER": f"http://127.0.0.1:{silent.getsockname()[1]}",
-            "DRAFTHOUSE_WEB_OIDC_CLIENT_ID": CLIENT,
-            "DRAFTHOUSE_WEB_OIDC_CLIENT_SECRET_FILE": str(settings.web_oidc_client_secret_file),
-        }
-        with lab_served(tmp_path, variables) as lab:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with lab_of(tmp_path, settings.model_copy(update={"web_oidc_issuer": address})) as lab:
             assert asyncio.run(others_are_answered(lab.url, silent))
 
 
@@ -298,7 +279,7 @@ def test_a_role_that_only_the_userinfo_endpoint_names_is_found(settings: Setting
     claims = {"iss": settings.web_oidc_issuer, "aud": CLIENT, "nonce": attempt.nonce, "exp": time.time() + 600} | ALICE
     token = jwt.encode({"alg": "RS256"}, claims, key)
     answers = {"/token": {"id_token": token, "access_token": "x"}, "/userinfo": {"sub": "alice", "groups": "submitter"}}
-    with provider_that_says(answers) as url:
+    with provider_that_says(answers) as (url, _):
         provider = described(settings.model_copy(update={"web_oidc_role_claim": "groups"}), url)
         provider._keys = {"keys": [key.as_dict(private=False)]}
         found = provider.claims(attempt, {"state": attempt.state, "code": "x"})
@@ -349,18 +330,19 @@ def test_a_secret_that_others_can_read_is_refused(settings: Settings, tmp_path: 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b"{", b"\xff"])
 def test_an_answer_that_nobody_understands_is_said_in_a_sentence(body: bytes) -> None:
     with pytest.raises(AccessError, match="the provider does not answer"):
-        ask_one_that_says(lambda _number: body, pieces=1)
+        ask_one_that_says([body])
 
 
 def test_a_provider_that_answers_drop_by_drop_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oidc, "_TIMEOUT_S", 1.0)
 
-    def drop(_number: int) -> bytes:
-        time.sleep(0.1)
-        return b" "
+    def drops() -> Iterator[bytes]:
+        for _ in range(100_000):
+            time.sleep(0.1)
+            yield b" "
 
     with pytest.raises(AccessError, match="the provider does not answer"):
-        ask_one_that_says(drop, pieces=100_000)
+        ask_one_that_says(drops())
 
 
 @pytest.mark.parametrize(
@@ -375,7 +357,7 @@ def test_a_description_that_lacks_something_is_said_in_a_sentence(
     settings: Settings, changes: dict[str, Any], field: str
 ) -> None:
     answers: dict[str, object] = {}
-    with provider_that_says(answers) as url:
+    with provider_that_says(answers) as (url, _):
         own = settings.model_copy(update={"web_oidc_issuer": url})
         whole = {"issuer": url, "authorization_endpoint": url, "token_endpoint": url, "jwks_uri": f"{url}/jwks"}
         answers |= {"/.well-known/openid-configuration": whole, "/jwks": {"keys": []}}
@@ -395,45 +377,12 @@ def test_keys_that_nobody_understands_are_said_in_a_sentence(settings: Settings,
         described(settings, "an address that is none")._exchanged({"code": "x"})
 
 
-@contextlib.contextmanager
-def provider_that_says(answers: Mapping[str, object]) -> Iterator[str]:
-    """The address of a server that answers with these objects, by their paths."""
-
-    class Provider(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(answers[self.path]).encode())
-
-        do_POST = do_GET  # noqa: N815 - the name that the server looks for
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Provider) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+def provider_that_says(answers: Mapping[str, object]) -> AbstractContextManager[tuple[str, list[str]]]:
+    """A server that answers with these objects, by their paths."""
+    return answering(lambda path: (200, {}, [json.dumps(answers[path]).encode()]))
 
 
-def ask_one_that_says(piece: Callable[[int], bytes], *, pieces: int) -> None:
-    """Ask a provider that sends so many pieces and hangs up."""
-
-    class Provider(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            with contextlib.suppress(ConnectionError):
-                for number in range(pieces):
-                    self.wfile.write(piece(number))
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Provider) as server:
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        try:
-            oidc._ask(f"http://127.0.0.1:{server.server_port}/")
-        finally:
-            thread.join()
+def ask_one_that_says(pieces: Iterable[bytes]) -> None:
+    """Ask a provider that sends these pieces and hangs up."""
+    with answering(lambda _path: (200, {}, pieces)) as (url, _):
+        oidc._ask(f"{url}/")

@@ -14,7 +14,6 @@ from host.settings import Settings
 from lab.errors import BusyError
 from lab.roles import Actor, Role
 from tests.actors import ADMIN
-from tests.lab.studies import study
 from tests.webapp.api.inside import inside
 from tests.webapp.homes import make_home
 from warehouse.app_db.engine import app_engine
@@ -25,7 +24,6 @@ from webapp.api.limits import MOST_JSON_BYTES, MOST_VALUES, Turns
 from webapp.api.watching import MOST_STREAMS, Watching
 
 JSON = {"Content-Type": "application/json"}
-WATCHED = "/api/v1/jobs/{}/events"
 
 
 @pytest.fixture(scope="module")
@@ -187,14 +185,3 @@ def test_an_export_is_refused_by_names_that_cannot_be_files(client: TestClient) 
     ):
         refused = client.post("imports", files=[("exported", (name, b"x")) for name in names])
         assert (refused.status_code, why in refused.json()["detail"]) == (400, True), names
-
-
-@pytest.mark.parametrize("address", ["http://here:99999", "http://[::1", "http://:80", "http://here:0"])
-def test_an_address_that_is_none_is_a_problem_of_the_study(client: TestClient, address: str) -> None:
-    arms = [{"name": "a", "engine": "endpoint", "server": {"base_url": address}}]
-    sent = study().model_dump(mode="json") | {"arms": arms}
-    answer = client.post("studies", json={"study": sent})
-    assert answer.status_code == 422
-    assert ("arms[0].server.base_url", True) in [
-        (problem["field"], "not a server address" in problem["sentence"]) for problem in answer.json()["problems"]
-    ]

@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 
 from host.settings import Settings
-from interchange.store import import_paths
+from interchange.store import Import, import_paths
 from tests.actors import ADMIN
-from tests.interchange.sample_files import DETAILED, SAMPLES
+from tests.interchange.sample_files import DETAILED
 from tests.lab.studies import study
-from tests.webapp.conftest import OpenPage, ReadStudy
+from tests.webapp.conftest import LITTLE_KNOWN, OpenPage, ReadStudy
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import ARMS, OTHERWISE
@@ -118,30 +118,17 @@ def test_one_repeat_has_no_interval_and_the_page_says_what_to_do(open_page: Open
     assert "inconclusive over all cells" in shown
 
 
-def test_imported_runs_of_a_baseline_and_an_arm_are_compared(open_page: OpenPage, settings: Settings) -> None:
-    labels = {"study": "theirs", "hardware": "H200"}
-    for arm, more in (("base", {"baseline": "true"}), ("spec", {})):
-        path = SAMPLES / "vllm-bench" / f"{arm}-random-c4.json"
-        import_paths(settings, [path], labels={**labels, "arm": arm, **more}, actor=ADMIN)
-    ingest_all(settings)
-    app = open_page("compare")
-    assert "Output throughput over base, geometric mean" in words(app)
-    assert charts(app) > 0
-
-
-def test_imported_runs_without_a_baseline_say_what_a_comparison_needs(open_page: OpenPage, settings: Settings) -> None:
-    imported = import_paths(
-        settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")], actor=ADMIN
-    )
-    ingest_all(settings)
-    for job_id in imported.jobs:
+def test_imported_runs_without_a_baseline_say_what_a_comparison_needs(
+    open_page: OpenPage, imports: dict[str, Import]
+) -> None:
+    for job_id in (job_id for tool in LITTLE_KNOWN for job_id in imports[tool].jobs):
         shown = words(open_page("compare", job=job_id))
         needs = "Nothing to compare yet: needs valid runs of the baseline" in shown
         assert (needs and "with Baseline ticked" in shown) or "no valid run of an arm" in shown
 
 
 def test_with_nothing_measured_the_pages_say_how_to_begin(open_page: OpenPage) -> None:
-    for page in ("compare", "deploy"):
+    for page in ("compare", "deploy", "run"):
         assert "No results yet" in words(open_page(page))
 
 

@@ -282,14 +282,6 @@ def test_running_and_queued_jobs_are_shown_moved_and_cancelled(open_page: OpenPa
     assert f"cancel-{running}" not in [button.key for button in app.button]
 
 
-def test_a_done_job_says_how_many_of_its_runs_failed(open_page: OpenPage, settings: Settings) -> None:
-    job_id = running_job(settings, study(), runs_done=12, runs_failed=5)
-    finish(settings, job_id, "done", "5 of 12 runs failed; the first: the server is gone")
-    app = open_page("jobs", job=job_id)
-    assert "done, 5 of 12 runs failed" in words(app)
-    assert app.dataframe[0].value["state"].tolist() == [["some failed"]]
-
-
 @pytest.mark.parametrize(
     ("state", "runs", "word", "outcome"),
     [

@@ -11,7 +11,7 @@ import pytest
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 
 from host.settings import Settings
-from interchange.store import import_paths
+from interchange.store import Import, import_paths
 from jobs import queue
 from lab.study.plan import plan
 from tests.actors import ADMIN
@@ -19,7 +19,7 @@ from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
 from tests.webapp import frames
 from tests.webapp.comparisons import comparison
-from tests.webapp.conftest import OpenPage, ReadStudy
+from tests.webapp.conftest import LITTLE_KNOWN, OpenPage, ReadStudy
 from tests.webapp.homes import running_job
 from tests.webapp.measured import measure_study, write_run
 from tests.webapp.page_text import charts, ran, words
@@ -204,7 +204,7 @@ def test_hostile_names_are_shown_letter_by_letter(open_page: OpenPage, settings:
     assert all(r"\<script\>alert\(1\)\<\/script\> \$x\$ \:smile\: \[a\]\(b\)" in legend for legend in legends)
 
 
-def test_imported_runs_are_shown_like_any_other_and_said_to_be_imported(
+def test_imported_runs_are_shown_and_compared_like_any_other_and_said_to_be_imported(
     open_page: OpenPage, settings: Settings
 ) -> None:
     labels = {"study": "theirs", "hardware": "H200"}
@@ -215,14 +215,15 @@ def test_imported_runs_are_shown_like_any_other_and_said_to_be_imported(
     app = open_page("results")
     assert "Imported from files of vllm-bench-serve" in words(app)
     assert charts(app) == 3
+    app = open_page("compare")
+    assert "Output throughput over base, geometric mean" in words(app)
+    assert charts(app) > 0
 
 
-def test_imported_runs_of_which_little_is_known_are_shown_all_the_same(open_page: OpenPage, settings: Settings) -> None:
-    imported = import_paths(
-        settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")], actor=ADMIN
-    )
-    ingest_all(settings)
-    for job_id in imported.jobs:
+def test_imported_runs_of_which_little_is_known_are_shown_all_the_same(
+    open_page: OpenPage, imports: dict[str, Import]
+) -> None:
+    for job_id in (job_id for tool in LITTLE_KNOWN for job_id in imports[tool].jobs):
         assert "Imported from files of" in words(open_page("results", job=job_id))
 
 

@@ -17,7 +17,6 @@ from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
 from tests.webapp.page_text import click, ran, words
 from tests.webapp.submit_form import follow_link
 from warehouse.app_db import saved_views
-from warehouse.app_db.engine import open_engine
 from warehouse.sandbox import query_limits
 from warehouse.sandbox.runner import SqlResult, run_sql
 from webapp.charts.custom import ChartSpec
@@ -132,15 +131,6 @@ def test_an_answer_of_very_many_values_is_cut_and_says_so() -> None:
 def test_lists_and_structs_have_no_place_on_an_axis(settings: Settings) -> None:
     frame = run_sql(settings, "select 1 as a, [1, 2] as b, {'x': 1} as c, now() as d, 'e' as e").table.to_pandas()
     assert drawable(frame) == ["a", "d", "e"]
-
-
-def test_the_same_state_has_the_same_link_and_pages_do_not_mix(settings: Settings) -> None:
-    with open_engine(settings.app_database_url) as engine:
-        view_id = saved_views.save(engine, "sql", {"a": 1, "b": 2}, actor=ADMIN)
-        assert saved_views.save(engine, "sql", {"b": 2, "a": 1}, actor=ADMIN) == view_id
-        assert saved_views.save(engine, "explore", {"a": 1, "b": 2}, actor=ADMIN) != view_id
-        assert saved_views.load(engine, "sql", view_id) == {"a": 1, "b": 2}
-        assert saved_views.load(engine, "explore", view_id) is None
 
 
 def test_a_first_visit_shows_an_example_with_answer_chart_and_tables(open_page: OpenPage) -> None:

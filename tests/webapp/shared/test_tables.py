@@ -114,11 +114,6 @@ def test_only_the_named_column_stays_in_sight() -> None:
     }
 
 
-def test_a_column_that_nobody_declares_is_refused() -> None:
-    with pytest.raises(KeyError):
-        columns("no_such_column")
-
-
 @pytest.mark.parametrize(
     ("column", "kind"),
     [

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from jobs import queue
-from jobs.submission import check_study
 from lab.errors import StudyError
 from tests.actors import ADMIN
 from tests.warehouse.runs import records
@@ -170,11 +169,6 @@ def test_an_authority_that_cannot_be_read_fails_the_job_with_its_file(
     assert job.state == "failed"
     assert f"'lab.pem' cannot be read: {why}" in (job.error or "")
     assert f"put its certificate into {file}" in (job.error or "")
-
-
-def test_the_setting_allows_them(home: Home) -> None:
-    allowing = home.settings.model_copy(update={"allow_metadata_addresses": True})
-    check_study(allowing, home.study(**their_study("http://169.254.169.254")))
 
 
 def test_an_address_that_becomes_forbidden_after_submission_is_refused_by_the_worker(home: Home) -> None:

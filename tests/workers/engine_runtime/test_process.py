@@ -162,23 +162,18 @@ def worker(folder: Path, family: tuple[str, ...]) -> subprocess.Popen[bytes]:
     return it
 
 
-def test_kill_9_of_the_worker_ends_the_family(tmp_path: Path, family: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("suspended", [False, True])
+def test_kill_9_of_the_worker_ends_the_family(tmp_path: Path, family: tuple[str, ...], *, suspended: bool) -> None:
+    if suspended:
+        (tmp_path / "suspend").touch()
     owner = worker(tmp_path, family)
+    until(lambda: not suspended or (tmp_path / "suspended").exists(), "it is suspended")
     temporary = [Path(json.loads(mark.read_text())["temporary"]) for mark in (tmp_path / "marks").iterdir()]
     assert all(folder.is_dir() for folder in temporary)
     owner.kill()
     owner.wait()
     until(lambda: not members(tmp_path / "marks"), "the family is gone", within_s=600)
     assert not any(folder.exists() for folder in temporary), "nor are its temporary files"
-
-
-def test_kill_9_of_the_worker_ends_a_suspended_family(tmp_path: Path, family: tuple[str, ...]) -> None:
-    (tmp_path / "suspend").touch()
-    owner = worker(tmp_path, family)
-    until((tmp_path / "suspended").exists, "it is suspended")
-    owner.kill()
-    owner.wait()
-    until(lambda: not members(tmp_path / "marks"), "the family is gone")
 
 
 def test_what_outlives_worker_and_guard_is_ended_by_the_next_worker(tmp_path: Path, family: tuple[str, ...]) -> None:

@@ -120,14 +120,6 @@ def test_a_failed_start_is_headed_by_its_cause_and_names_the_advice(name: str) -
     assert not any(line in first for line in rest)
 
 
-def test_no_first_line_is_a_wrapper_or_a_line_of_a_traceback() -> None:
-    for log in LOGS.glob("*.log"):
-        first = cause(log) or ""
-        assert "root cause" not in first, log.name
-        assert "pid=" not in first, log.name
-        assert not first.startswith((" ", "File ")), log.name
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 
 from jobs import queue
-from jobs.fleet import broker, worker_registry
-from jobs.fleet.worker_registry import list_workers
-from lab.errors import UserError
 from tests.actors import ADMIN
 from tests.workers.homes import Home, celery_worker, until
 from workers.worker import ENDS, Ends, Worker
@@ -47,20 +44,6 @@ def test_a_terminated_worker_finishes_its_block_and_another_goes_on(woken_home: 
     Worker(home.settings).work()
     assert blocks(home) == {0: 2, 1: 2, 2: 2}
     assert first < {run.run_id for run in home.runs()}
-
-
-@pytest.mark.engine
-def test_a_worker_that_is_asked_to_drain_ends_without_waiting_for_a_poll(woken_home: Home) -> None:
-    home = woken_home
-    with celery_worker(home) as worker:
-        until(lambda: [it.queue for it in list_workers(home.database) if it.queue], "the worker is there")
-        (present,) = list_workers(home.database)
-        with pytest.raises(UserError, match="no worker of host 'elsewhere' is running"):
-            worker_registry.drain(home.database, "elsewhere", actor=ADMIN)
-        assert worker_registry.drain(home.database, present.host, actor=ADMIN) == [present.worker]
-        broker.look(home.settings, [present.worker])
-        until(lambda: worker.poll() is not None, "it ends")
-        assert worker.returncode == 0
 
 
 def test_a_worker_for_one_study_leaves_the_next_one_to_others(home: Home) -> None:

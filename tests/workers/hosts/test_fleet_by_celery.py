@@ -10,8 +10,10 @@ import celery
 import pytest
 
 from jobs.engines.capabilities import Capabilities
-from jobs.fleet.broker import queue_of, wake
-from jobs.fleet.worker_registry import list_workers, queues_for, record_queue, register_worker, store_engines
+from jobs.fleet.broker import look, queue_of, wake
+from jobs.fleet.worker_registry import drain, list_workers, queues_for, record_queue, register_worker, store_engines
+from lab.errors import UserError
+from tests.actors import ADMIN
 from tests.workers.homes import Home, celery_worker, until
 from tests.workers.valkey import Broker
 
@@ -44,7 +46,7 @@ def application(broker: Broker) -> Iterator[Any]:
 
 
 @pytest.mark.engine
-def test_a_running_fleet_is_seen_woken_and_not_commanded(woken_home: Home, broker: Broker) -> None:
+def test_a_running_fleet_is_seen_woken_not_commanded_and_drained_at_once(woken_home: Home, broker: Broker) -> None:
     home = woken_home
     with celery_worker(home) as worker, application(broker) as app:
         until(lambda: [it.queue for it in list_workers(home.database) if it.queue], "the worker is there")
@@ -68,3 +70,10 @@ def test_a_running_fleet_is_seen_woken_and_not_commanded(woken_home: Home, broke
         until(lambda: home.job(job_id).state == "done", "the study is done")
         assert worker.poll() is None
         wake(home.settings, [str(queue)])
+        (present,) = list_workers(home.database)
+        with pytest.raises(UserError, match="no worker of host 'elsewhere' is running"):
+            drain(home.database, "elsewhere", actor=ADMIN)
+        assert drain(home.database, present.host, actor=ADMIN) == [present.worker]
+        look(home.settings, [present.worker])
+        until(lambda: worker.poll() is not None, "it ends without waiting for a poll")
+        assert worker.returncode == 0

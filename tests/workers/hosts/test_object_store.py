@@ -38,7 +38,10 @@ def stored_home(woken_home: Home, store: Store) -> Home:
     return dataclasses.replace(woken_home, settings=woken_home.settings.model_copy(update={"bundles_url": store.url}))
 
 
-def test_a_study_goes_on_through_an_outage_and_its_runs_follow_between_windows(stored_home: Home, store: Store) -> None:
+def test_a_study_goes_on_through_an_outage_and_on_another_host_from_the_store(
+    stored_home: Home, store: Store, tmp_path: Path
+) -> None:
+    """What could not be uploaded follows between windows."""
     home = stored_home
     store.behave("500")
     with celery_worker(home, DRAFTHOUSE_BUNDLES=store.url):
@@ -54,21 +57,14 @@ def test_a_study_goes_on_through_an_outage_and_its_runs_follow_between_windows(s
     assert [work for run in runs for work in run.beside or () if work.kind == "ingest"] == []
     ingest_all(home.settings)
     assert ask(home.settings, "select count(*) from runs") == [(12,)]
-
-
-def test_another_host_goes_on_with_a_study_from_the_store(stored_home: Home, store: Store, tmp_path: Path) -> None:
-    home = stored_home
-    with celery_worker(home, DRAFTHOUSE_BUNDLES=store.url):
-        job_id = home.submit(loads=LOADS)
-        until(lambda: len(newer_than(home.database, 0)) == 4, "all of its runs are uploaded")
-        until(lambda: home.job(job_id).state == "done", "it is done")
     changes = {"home": tmp_path / "another", "database_url": home.settings.app_database_url}
     another = home.settings.model_copy(update=changes)
     with home.database.begin() as connection:
-        connection.execute(jobs.update().values(state="queued", worker=None, lease_expires_at=None, finished_at=None))
+        again = {"state": "queued", "worker": None, "lease_expires_at": None, "finished_at": None}
+        connection.execute(jobs.update().where(jobs.c.job_id == first).values(again))
     another.bundles.mkdir(parents=True)
     shutil.copy(home.settings.home / "policy.toml", another.home)
     Worker(another).work()
-    assert home.job(job_id).state == "done"
+    assert home.job(first).state == "done"
     assert len(list(find_bundles(another.bundles))) == 4
     assert not pending_paths(another.bundles)

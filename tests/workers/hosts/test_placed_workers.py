@@ -107,7 +107,7 @@ def test_a_batch_job_measures_and_ends_when_told_that_its_time_is_over(woken_hom
     place = {"CLONE": str(REPOSITORY), "WORKER_ENV": str(tmp_path / "worker.env"), "KEYS": str(tmp_path)}
     plain = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
     plain |= {"HOME_OF_TEST": str(woken_home.folder), "SLURM_TMPDIR": str(node)} | place
-    job_id = woken_home.submit()
+    job_id = woken_home.submit(arms=[{"name": "plain"}], loads=[{"max_concurrency": 1, "num_prompts": 4}])
     with (tmp_path / "log").open("wb") as log:
         batch = subprocess.Popen(
             ("bash", str(DEPLOY / "worker.sbatch")), env=plain, stdout=log, stderr=subprocess.STDOUT

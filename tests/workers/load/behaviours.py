@@ -105,7 +105,6 @@ BEHAVIOURS: dict[str, Behaviour] = {
     #: A stream that ends politely, but before its end.
     "cut_short": says(("Once", 1), done=False),
     "no_done": no_done,
-    "whole_without_done": says(("Once", 1, "stop"), done=False),
     "aborted": says(("Once", 1, "abort")),
     "no_output": says(("", 0, "stop")),
     "not_json": says(b"data: {half\n\n"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import given
@@ -24,15 +23,6 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
     max_leaves=20,
 )
-# What a JSON text on one line can be: any bytes without line ends, and no spaces at the rim (they carry nothing).
-payloads = st.lists(
-    st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), min_size=1).map(
-        lambda text: ("{" + text + "}").encode()
-    ),
-    max_size=8,
-)
-line_ends = st.sampled_from([b"\n", b"\r\n"])
-noise = st.sampled_from([b"", b": ping\n", b": ping\n\n", b"event: chunk\n", b"id: 7\r\n", b"\n", b"retry: 1\n\n"])
 
 
 def answered(*events: object) -> Answer:
@@ -60,25 +50,9 @@ def test_nothing_a_server_sends_raises_or_cannot_be_stored(events: list[object])
     assert all(-(2**31) <= token_id < 2**31 for token_id in answer.token_ids or ())
 
 
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=20))
-def test_tokens_of_the_chunks_add_up_to_the_servers_count(sizes: list[int]) -> None:
-    events = [token("x", sum(sizes[: place + 1])) for place in range(len(sizes))]
-    answer = answered(*events, token("", sum(sizes), "length"), DONE)
-    assert answer.problem() is None
-    assert answer.chunk_tokens == tuple(sizes)
-    assert answer.completion_tokens == sum(sizes)
-
-
 def test_counts_that_do_not_reach_the_total_are_unknown_per_chunk() -> None:
     answer = answered(token("a", 1), token("b", 1), {"choices": [], "usage": usage(9)}, DONE)
     assert (answer.completion_tokens, answer.chunk_tokens) == (9, None)
-
-
-def test_usage_that_comes_only_with_the_finish_reason_is_no_chunk() -> None:
-    answer = answered(token("a", None), token("b", None), token("", 2, "stop"), DONE)
-    assert answer.problem() is None
-    assert answer.chunk_s == [0.0, 1.0]
-    assert answer.chunk_tokens is None
 
 
 def test_the_first_error_is_the_one_that_is_told() -> None:
@@ -133,27 +107,6 @@ def test_the_prompts_tokens_are_not_read_and_a_text_about_them_stays() -> None:
 def read(pieces: list[bytes]) -> list[bytes]:
     reader = EventReader()
     return [event for piece in pieces for event in reader.feed(piece)] + reader.close()
-
-
-def cut(stream: bytes, places: list[int]) -> list[bytes]:
-    edges = [0, *sorted(place % (len(stream) + 1) for place in places), len(stream)]
-    return [stream[start:end] for start, end in pairwise(edges)]
-
-
-@given(st.data(), payloads, st.lists(st.integers(min_value=0), max_size=20))
-def test_the_cuts_between_reads_do_not_matter(data: st.DataObject, events: list[bytes], places: list[int]) -> None:
-    stream = b""
-    for event in events:
-        end = data.draw(line_ends)
-        stream += data.draw(noise) + data.draw(st.sampled_from([b"data: ", b"data:"])) + event + end + end
-    assert read(cut(stream, places)) == events
-
-
-def test_an_event_is_given_as_soon_as_its_blank_line_is_there() -> None:
-    reader = EventReader()
-    assert reader.feed(b"data: a\n\ndata: b\n") == [b"a"]
-    assert reader.feed(b"\n") == [b"b"]
-    assert reader.close() == []
 
 
 def test_several_data_lines_are_one_event() -> None:

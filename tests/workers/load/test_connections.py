@@ -335,11 +335,9 @@ async def test_of_a_long_refusal_the_beginning_is_kept(connections: Connections)
 
 
 async def test_tls_is_spoken_with_a_server_whose_certificate_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(CERTIFICATE)
     large = b"x" * 100_000
     whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(large) + large
-    async with talking(saying(whole, whole, hangs_up=False), ssl=context) as port:
+    async with talking(saying(whole, whole, hangs_up=False), ssl=with_certificate()) as port:
         async with Connections() as strict:
             with pytest.raises(CannotConnectError, match="certificate verify failed"):
                 await post(strict, port, host="localhost", scheme="https")

@@ -36,9 +36,11 @@ from workers.probes.nvml import (
 SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[EngineProcess]:
-    started = process.start(SLEEPS, {"CUDA_VISIBLE_DEVICES": "1"}, tmp_path / "log", tmp_path / "marks")
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+    """It sleeps, for all tests here."""
+    folder = tmp_path_factory.mktemp("engine")
+    started = process.start(SLEEPS, {"CUDA_VISIBLE_DEVICES": "1"}, folder / "log", folder / "marks")
     yield started
     started.stop(0.1)
 

@@ -59,7 +59,3 @@ def test_lengths_are_written_as_a_golden_file(studied: Home) -> None:
     files = [yaml.safe_load(f"#{part}") for part in printed.split("# Measured by Drafthouse")[1:]]
     assert [list(file) for file in files] == [["reference"]] * len(files)
     assert all(1 < file["reference"]["thinking_off"][3] <= 4 for file in files)
-
-
-def test_a_study_that_is_not_there_is_said_to_be_so(studied: Home) -> None:
-    assert "no results of 'nothing'" in studied.refusal("acceptance", "nothing")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.homes import REPOSITORY, Home, home_with_databases, new_home
+from tests.cli.homes import REPOSITORY, Home, home_with_databases
 from tests.interchange.sample_files import APPENDED, SAMPLES
 
 
@@ -51,11 +51,3 @@ def test_what_cannot_be_imported_is_one_sentence_and_exit_status_2(
     assert sentence in refusal
     assert refusal.count("\n") == 1
     assert list((home.folder / "bundles").iterdir()) == []
-
-
-def test_import_creates_a_home_that_was_never_set_up(tmp_path: Path) -> None:
-    home = new_home(tmp_path / "home")
-    answer = home.ask("import", str(APPENDED))
-    assert answer.returncode == 0, answer.stderr
-    query = "select count(*) as runs from results where origin = 'imported'"
-    assert json.loads(home.ask("sql", query, "--json").stdout) == [{"runs": 2}]

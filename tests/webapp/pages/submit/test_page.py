@@ -28,6 +28,7 @@ from tests.webapp.submit_form import (
     follow_link,
     set_name,
     set_value,
+    set_values,
     shown_study,
     submitted_jobs,
     unfold,
@@ -134,13 +135,11 @@ def test_what_is_wrong_or_missing_here_is_said_and_nothing_is_submitted(
     set_value(app, "text_input", "target", "./nothing")
     assert '<a href="#problem-target">Target model</a>: ' in words(app)
     assert "nothing does not hold a model" in words(app)
-    set_value(app, "text_input", "arms-0-name", "")
-    set_value(app, "text_input", "arms-2-speculation.model", "./nowhere")
+    set_values(app, ("text_input", "arms-0-name", ""), ("text_input", "arms-2-speculation.model", "./nowhere"))
     for problem in ("Target model</a>: /", "Arm 1, name</a>: ", "Arm 3, draft model</a>: /"):
         assert f">{problem}" in words(app)  # each is found beside the others
-    set_value(app, "text_input", "arms-2-speculation.model", "reference-eagle3")
-    set_value(app, "text_input", "arms-0-name", "no draft")
-    set_value(app, "text_input", "target", "reference")
+    mended = {"arms-2-speculation.model": "reference-eagle3", "arms-0-name": "no draft", "target": "reference"}
+    set_values(app, *(("text_input", column, value) for column, value in mended.items()))
     model = settings.models_dir / "target" / "config.json"
     model.unlink()
     assert "the model 'reference' is not prepared yet" in words(click(app, "Submit study"))
@@ -184,9 +183,8 @@ def test_a_link_or_the_list_says_what_the_form_starts_from(
 def test_what_a_running_server_cannot_be_given_is_cleared_by_a_click(open_page: OpenPage) -> None:
     app = unfold(open_page("submit"), "arms-1")
     field(app, "text_area", "arms-1-flags").set_value("max-num-seqs = 8")
-    for arm in range(3):
-        set_value(app, "selectbox", f"arms-{arm}-engine", "endpoint")
-        set_value(app, "text_input", f"arms-{arm}-server.base_url", "http://127.0.0.1:9000")
+    set_values(app, *(("selectbox", f"arms-{arm}-engine", "endpoint") for arm in range(3)))
+    set_values(app, *(("text_input", f"arms-{arm}-server.base_url", "http://127.0.0.1:9000") for arm in range(3)))
     refused = "engine flags do not apply to a running server: clear them"
     assert words(app).count(refused) > 1
     click(app, "Clear what does not apply to a running server")
@@ -386,10 +384,13 @@ def test_sessions_scores_and_thinking_need_no_text(open_page: OpenPage) -> None:
     set_value(app, "number_input", "workloads-0-sessions.max_turns", 6)
     set_value(app, "selectbox", "workloads-0-sessions.think", "exponential")
     assert field(app, "number_input", "workloads-0-sessions.think_s").value == 2.0
-    set_value(app, "number_input", "workloads-0-sessions.think_s", 4.0)
-    set_value(app, "selectbox", "workloads-0-score", "number")
+    set_values(
+        app,
+        ("number_input", "workloads-0-sessions.think_s", 4.0),
+        ("selectbox", "workloads-0-score", "number"),
+        ("text_input", "reasoning-parser", "qwen3"),
+    )
     set_value(app, "selectbox", "thinking", "false")
-    set_value(app, "text_input", "reasoning-parser", "qwen3")
     made = shown_study(app)
     assert made.workloads[0].sessions == Sessions(max_turns=6, think="exponential", think_s=4.0)
     assert made.workloads[0].score == "number"
@@ -405,16 +406,26 @@ def test_sessions_scores_and_thinking_need_no_text(open_page: OpenPage) -> None:
     assert not set(thinks) & set(made.engine_flags)
 
 
-def test_an_option_has_a_field_of_its_kind(open_page: OpenPage) -> None:
+def test_options_are_offered_by_method_and_each_has_a_field_of_its_kind(open_page: OpenPage) -> None:
     app = unfold(open_page("submit"), "arms-1")
-    for name in ("num_speculative_tokens_per_batch_size", "rejection_sample_method", "enforce_eager", "max_model_len"):
+    assert not any("suffix" in str(option) for option in field(app, "selectbox", "arms-1-add_option").options)
+    suffix = {option.name for option in form_options.speculation_options("vllm", "suffix")}
+    assert suffix > {"suffix_decoding_max_cached_requests"}
+    for name in ("enforce_eager", "rejection_sample_method", "enforce_eager"):
+        set_value(app, "selectbox", "arms-1-add_option", name)
+    text = field(app, "text_area", "arms-1-speculation.options").value
+    assert text == 'enforce_eager = true\nrejection_sample_method = "block"'  # once each
+    for name in ("num_speculative_tokens_per_batch_size", "max_model_len"):
         set_value(app, "selectbox", "arms-1-add_option", name)
     batches = "arms-1-option-num_speculative_tokens_per_batch_size"
     assert field(app, "text_input", batches).value == "1-4: 3, 5-512: 0"
-    set_value(app, "text_input", batches, "1-8: 3, 9-32: 1, 33-512: 0")
-    set_value(app, "selectbox", "arms-1-option-rejection_sample_method", "standard")
-    set_value(app, "toggle", "arms-1-option-enforce_eager", value=False)
-    set_value(app, "number_input", "arms-1-option-max_model_len", 512)
+    set_values(
+        app,
+        ("text_input", batches, "1-8: 3, 9-32: 1, 33-512: 0"),
+        ("selectbox", "arms-1-option-rejection_sample_method", "standard"),
+        ("toggle", "arms-1-option-enforce_eager", False),
+        ("number_input", "arms-1-option-max_model_len", 512),
+    )
     drafted = shown_study(app).arms[1].speculation
     assert drafted is not None
     assert drafted.options == {
@@ -431,21 +442,6 @@ def test_an_option_has_a_field_of_its_kind(open_page: OpenPage) -> None:
         in field(app, "text_area", "arms-1-speculation.options").value
     )
     assert "enforce_eager" not in field(app, "text_area", "arms-1-speculation.options").value
-
-
-def test_options_are_offered_by_method_and_join_the_text_once(open_page: OpenPage) -> None:
-    app = unfold(open_page("submit"), "arms-1")
-    for name in ("enforce_eager", "rejection_sample_method", "enforce_eager"):
-        set_value(app, "selectbox", "arms-1-add_option", name)
-    text = field(app, "text_area", "arms-1-speculation.options").value
-    assert text == 'enforce_eager = true\nrejection_sample_method = "block"'
-    assert not any("suffix" in str(option) for option in field(app, "selectbox", "arms-1-add_option").options)
-    drafted = shown_study(app).arms[1].speculation
-    assert drafted is not None
-    assert drafted.options == {"enforce_eager": True, "rejection_sample_method": "block"}
-    assert {option.name for option in form_options.speculation_options("vllm", "suffix")} > {
-        "suffix_decoding_max_cached_requests"
-    }
 
 
 def test_a_draft_model_known_for_the_target_becomes_an_arm(open_page: OpenPage) -> None:

@@ -277,11 +277,6 @@ def test_lists_are_shown_as_they_are_typed(value: Any, text: str) -> None:
     assert list_text(value) == text
 
 
-def test_a_schedule_is_one_line_that_a_person_can_edit() -> None:
-    text = values.flags_text({"num_speculative_tokens_per_batch_size": [[1, 4, 3], [5, 512, 0]]})
-    assert text == "num_speculative_tokens_per_batch_size = [[1, 4, 3], [5, 512, 0]]"
-
-
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
 def test_a_configuration_file_reads_back_as_it_was(config: dict[str, Any]) -> None:
     assert values.read_config(values.config_text(config)) == config
@@ -290,15 +285,6 @@ def test_a_configuration_file_reads_back_as_it_was(config: dict[str, Any]) -> No
 @given(st.dictionaries(NAMES, st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=5))
 def test_an_environment_reads_back_as_it_was(environment: dict[str, str]) -> None:
     assert values.read_environment(values.environment_text(environment)) == environment
-
-
-def test_the_configuration_of_the_sources_is_read_as_an_engine_reads_it() -> None:
-    text = "kv-cache-dtype: fp8\nasync-scheduling: true\nmax-num-batched-tokens: 8192\n"
-    assert values.read_config(text) == {
-        "kv-cache-dtype": "fp8",
-        "async-scheduling": True,
-        "max-num-batched-tokens": 8192,
-    }
 
 
 @pytest.mark.parametrize("empty", ["", "\n", "  \n"])
