@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 from pydantic import ValidationError
 
-from host.digest import sha256_of
+from host.files import sha256_of
 from interchange.files import printable
 from lab.errors import BundleError, ForeignFileError
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported

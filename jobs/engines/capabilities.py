@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import logging
-import os
 import re
 import subprocess
 import tempfile
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
+from host.files import write_whole
 from host.settings import Settings
 from jobs.engines.caches import cache_variables
 from jobs.engines.captures import captures, release
@@ -147,7 +147,8 @@ def _reported(settings: Settings, profile: Profile, *, probe: bool) -> _Reported
         printed = _output((str(python), "-I", str(script)), _environment(settings, profile), key)
         if not printed or not printed.strip():
             return None
-        _store(cached, printed.strip().splitlines()[-1])
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(cached, printed.strip().splitlines()[-1])
     try:
         answer = json.loads(cached.read_text(encoding="utf-8"))
         keys, types = answer.get("speculation"), answer.get("types")
@@ -208,13 +209,3 @@ def _output(words: tuple[str, ...], environment: tuple[tuple[str, str], ...], _i
         logger.warning("%s failed: %s", " ".join(words), done.stderr.strip()[-500:])
         return None
     return done.stdout
-
-
-def _store(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    writing = file.with_suffix(f".{os.getpid()}.writing")
-    try:
-        writing.write_text(text, encoding="utf-8")
-        writing.rename(file)
-    finally:
-        writing.unlink(missing_ok=True)
