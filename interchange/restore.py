@@ -224,7 +224,7 @@ def _check(folder: Path, run: _Run) -> None:
         if present != set(run.content):
             raise _error(folder, f"{job_id}/{run_id} does not have the files that its manifest lists")
         if is_imported(bundle):
-            record = read_imported(bundle).record
+            record = read_imported(bundle)
             ids = (record.job_id, record.run.run_id)
         else:
             measured = read_bundle(bundle).run
