@@ -117,6 +117,13 @@ def has_keys(value: object, *keys: str) -> bool:
     return isinstance(value, dict) and all(key in value for key in keys)
 
 
+def is_record(value: object, *keys: str) -> bool:
+    """Return whether the value is an object with these keys, or a list of some."""
+    if isinstance(value, list):
+        return bool(value) and all(has_keys(record, *keys) for record in value)
+    return has_keys(value, *keys)
+
+
 def statistics_of(
     path: str, latency: str | None, remark: str = "", factor: float = 1.0, statistics: Sequence[str] = _STATISTICS
 ) -> tuple[Figure, ...]:

@@ -25,7 +25,7 @@ from interchange.formats import request_arrays
 from interchange.formats.request_arrays import RequestArrays
 from interchange.formats.vllm_bench import forget_unknown_loop
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Number, OneLine, Part, at, whole
+from interchange.typed_json import Count, Number, OneLine, Part, at, records
 from lab.study.methods import METHODS
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
 
@@ -91,11 +91,11 @@ class _Run(RequestArrays):
 
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
-    return [_run(document) for document in documents]
+    return [_run(part, place) for document in documents for part, place in records(document)]
 
 
-def _run(document: Document) -> ImportedRun:
-    part, owner = whole(document), "a result of SGLang's bench_serving"
+def _run(part: Part, place: str) -> ImportedRun:
+    owner = "a result of SGLang's bench_serving"
     taken, run = take(part, _FIGURES, owner, _NEEDED), part.parse(_Run, owner)
     forget_unknown_loop(part, taken)
     _forget_drawn_lengths(taken, run.random_range_ratio)
@@ -113,12 +113,12 @@ def _run(document: Document) -> ImportedRun:
         taken.drop(latency_columns("icl"), "this version may have divided the gaps over the tokens of a chunk")
     return build_run(
         FORMAT.name,
-        document,
+        part.document,
         part.content,
         taken,
         requests=None if requests is None else ImportedRequests.of(requests),
-        place=f"line {document.line}" if document.line > 1 else "",
-        labels=part.labels(("tag", "backend")) | Part(document, run.server_info).labels(_SERVER_LABELS),
+        place=place,
+        labels=part.labels(("tag", "backend")) | Part(part.document, run.server_info).labels(_SERVER_LABELS),
     )
 
 

@@ -22,6 +22,7 @@ from interchange.fields import (
     Moment,
     Taken,
     has_keys,
+    is_record,
     latency_columns,
     one_of,
     statistics_of,
@@ -30,7 +31,7 @@ from interchange.fields import (
 from interchange.formats import request_arrays
 from interchange.formats.request_arrays import TimedArrays
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Name, Part, Record, parts, whole
+from interchange.typed_json import Count, Name, Part, Record, records
 from warehouse.bundles.imported_run import ImportedRequests, ImportedRun
 
 _ENDPOINTS = {"openai": "completions", "vllm": "completions", "openai-chat": "chat"}
@@ -94,9 +95,8 @@ _NEEDED = ("model_id", "completed", "duration", "total_input_tokens", "output_th
 
 
 def _is_result(value: object) -> bool:
-    if isinstance(value, list):  # a sweep's summary.json
-        return bool(value) and all(isinstance(result, dict) and _is_result(result) for result in value)
-    return has_keys(value, *_NEEDED, "request_throughput") or has_keys(value, *_NEEDED, _FIRST)
+    """Return whether it is a result, or the list of some in a sweep's summary.json."""
+    return is_record(value, *_NEEDED, "request_throughput") or is_record(value, *_NEEDED, _FIRST)
 
 
 def _is_sweep(value: object) -> bool:
@@ -124,13 +124,7 @@ class _Run(TimedArrays):
 
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
-    return [run for document in documents for run in _runs(document)]
-
-
-def _runs(document: Document) -> list[ImportedRun]:
-    if isinstance(document.value, list):
-        return [_run(part, f"[{part.at[0]}]") for part in parts(document, document.value)]
-    return [_run(whole(document), f"line {document.line}" if document.line > 1 else "")]
+    return [_run(part, place) for document in documents for part, place in records(document)]
 
 
 def _run(part: Part, place: str) -> ImportedRun:

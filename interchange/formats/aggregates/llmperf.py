@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import model_validator
 
 from interchange.build import build_run
-from interchange.fields import OTHER_PERCENTILE, STD, Figure, Format, Taken, has_keys, statistics_of, take
+from interchange.fields import OTHER_PERCENTILE, STD, Figure, Format, Taken, has_keys, is_record, statistics_of, take
 from interchange.json_reader import Document
 from interchange.typed_json import Number, Part, Record, parse, whole
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
@@ -69,7 +69,7 @@ def _is_summary(value: object) -> bool:
 
 def _is_responses(value: object) -> bool:
     keys = ("error_code", "ttft_s", "end_to_end_latency_s", "number_output_tokens")
-    return isinstance(value, list) and bool(value) and all(has_keys(record, *keys) for record in value)
+    return isinstance(value, list) and is_record(value, *keys)
 
 
 class _Response(Record):
