@@ -35,10 +35,6 @@ _UnitOf = Callable[[RunRecord], _Unit | None]
 _Measured = dict[_Cell, dict[_Unit, list[tuple[RunRecord, float]]]]
 
 
-def _slot_of(run: RunRecord) -> int | None:
-    return run.circumstances.slot
-
-
 def _host_of(run: RunRecord) -> str | None:
     return run.circumstances.host
 
@@ -49,7 +45,7 @@ def _slot_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
     different: list[Fired] = []
     for kind in sorted(kinds):
         alike = [run for run in runs if run.run.circumstances.slot is not None and _kind(run.run) == kind]
-        different += _furthest(alike, "slot", _slot_of)
+        different += _furthest(alike, "slot", lambda run: run.circumstances.slot)
     return [*_kept_apart(runs, kinds), *different]
 
 
