@@ -6,7 +6,7 @@ The tables of docs/importing.md are generated from these declarations.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -132,6 +132,21 @@ def statistics_of(
         Figure(path.format(statistic), None if latency is None else f"{latency}_{statistic}_ms", remark, factor)
         for statistic in statistics
     )
+
+
+def latencies_of(
+    path: str,
+    latencies: Mapping[str, str] | Mapping[str, tuple[str, str]],
+    remark: str = "",
+    factor: float = 1.0,
+    statistics: Sequence[str] = _STATISTICS,
+) -> Iterator[Figure]:
+    """Yield the figures of several latencies by their names, each with ours, or with ours and a remark of its own.
+    `path` has {latency} and {statistic} in place of the names.
+    """
+    for name, of in latencies.items():
+        ours, why = (of, remark) if isinstance(of, str) else of
+        yield from statistics_of(path.format(latency=name, statistic="{}"), ours, why, factor, statistics)
 
 
 def latency_columns(*latencies: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from interchange import build
 from interchange.build import build_run
-from interchange.fields import STD, Figure, Format, Taken, has_keys, latency_columns, one_of, statistics_of, take
+from interchange.fields import STD, Figure, Format, Taken, has_keys, latencies_of, latency_columns, one_of, take
 from interchange.formats import aiperf_requests
 from interchange.formats.aiperf_requests import RequestLines
 from interchange.json_reader import Document
@@ -63,11 +63,7 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("output_token_throughput_per_user.avg", None, "no column; about 1000 / tpot"),
     Figure("effective_concurrency.avg", None, "average requests in flight, not the limit"),
     *(Figure(f"{name}.avg", f"{ours}_mean_ms", why) for name, (ours, why) in _LATENCIES.items()),
-    *(
-        figure
-        for name, (ours, why) in _LATENCIES.items()
-        for figure in statistics_of(f"{name}.{{}}", ours, why, statistics=_QUANTILES)
-    ),
+    *latencies_of("{latency}.{statistic}", _LATENCIES, statistics=_QUANTILES),
     *(Figure(f"{name}.std", None, STD) for name in _LATENCIES),
 )
 _NOTES = {

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from interchange import build
 from interchange.build import build_run
-from interchange.fields import OTHER_PERCENTILE, STD, Figure, Format, has_keys, one_of, statistics_of, take
+from interchange.fields import OTHER_PERCENTILE, STD, Figure, Format, has_keys, latencies_of, one_of, take
 from interchange.json_reader import Document
 from interchange.typed_json import Name, Record, either, whole
 from warehouse.bundles.imported_run import ImportedRun
@@ -30,11 +30,7 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("request_throughput.avg", "request_per_s"),
     Figure("request_goodput.avg", "goodput_request_per_s", "under the bounds in input_config"),
     *(Figure(f"{name}.avg", f"{ours}_mean_ms") for name, ours in _LATENCIES.items()),
-    *(
-        figure
-        for name, ours in _LATENCIES.items()
-        for figure in statistics_of(f"{name}.{{}}", ours, statistics=_QUANTILES)
-    ),
+    *latencies_of("{latency}.{statistic}", _LATENCIES, statistics=_QUANTILES),
     Figure("inter_token_latency.avg", None, _OWN_TOKENS),
     *(Figure(f"inter_token_latency.{p}", None, _OWN_TOKENS) for p in _QUANTILES),
     Figure("output_token_throughput.avg", None, _OWN_TOKENS),

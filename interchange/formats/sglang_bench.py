@@ -16,9 +16,9 @@ from interchange.fields import (
     Format,
     Taken,
     has_keys,
+    latencies_of,
     latency_columns,
     one_of,
-    statistics_of,
     take,
 )
 from interchange.formats import request_arrays
@@ -60,11 +60,7 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("concurrency", None, "average requests in flight, not the limit"),
     Figure("max_output_tokens_per_s", None, CHUNK_RATE),
     Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
-    *(
-        figure
-        for name, (ours, why) in _LATENCIES.items()
-        for figure in statistics_of(f"{{}}_{name}_ms", ours, why, statistics=("mean", "p90", "p95", "p99"))
-    ),
+    *latencies_of("{statistic}_{latency}_ms", _LATENCIES, statistics=("mean", "p90", "p95", "p99")),
     *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", why) for name, (ours, why) in _LATENCIES.items()),
     *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
 )

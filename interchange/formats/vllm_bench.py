@@ -23,9 +23,9 @@ from interchange.fields import (
     Taken,
     has_keys,
     is_record,
+    latencies_of,
     latency_columns,
     one_of,
-    statistics_of,
     take,
 )
 from interchange.formats import request_arrays
@@ -70,7 +70,7 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("max_output_tokens_per_s", None, CHUNK_RATE),
     Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
     Figure("rtfx", None, "a factor for audio"),
-    *(figure for name, (ours, why) in _LATENCIES.items() for figure in statistics_of(f"{{}}_{name}_ms", ours, why)),
+    *latencies_of("{statistic}_{latency}_ms", _LATENCIES),
     *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", why) for name, (ours, why) in _LATENCIES.items()),
     *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
     *(
