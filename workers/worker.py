@@ -332,7 +332,7 @@ class Worker:
             return False
         logger.info("job %s: helping with block %d", job.job_id, block.number + 1)
         with self._holding(job, helps=True) as heartbeat:
-            if not help_job(self._settings, self._database, job, self._name, heartbeat, kept=self._kept, block=block):
+            if not help_job(self._settings, job, heartbeat, kept=self._kept, block=block):
                 self._not_helped.add((job.job_id, job.attempt))
         return True
 
@@ -381,9 +381,7 @@ class Worker:
             end_leftovers(self._settings.home / "engines")
             why_back = run_job(
                 self._settings,
-                self._database,
                 job,
-                self._name,
                 heartbeat,
                 kept=self._kept,
                 is_dead=is_dead,
