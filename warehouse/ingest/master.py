@@ -112,14 +112,10 @@ def refresh(connection: duckdb.DuckDBPyConnection) -> None:
 
 def insert(connection: duckdb.DuckDBPyConnection, tables: Tables) -> None:
     """Append rows by column name, inside the caller's transaction."""
-    for name, table in tables.items():
-        if table.num_rows:
-            _append(connection, name, table)
-
-
-def _append(connection: duckdb.DuckDBPyConnection, name: str, incoming: pa.Table) -> None:  # noqa: ARG001 - see below
-    # DuckDB finds the variable. A view of it, as `register` makes, takes longer than the rows of a small table.
-    connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming')  # noqa: S608 - names are ours
+    for name, incoming in tables.items():
+        if incoming.num_rows:
+            # DuckDB finds the variable. A view of it, as `register` makes, takes longer than the rows of a small table.
+            connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming')  # noqa: S608 - names are ours
 
 
 @contextlib.contextmanager

@@ -33,10 +33,6 @@ KINDS: dict[str, tuple[Any, pa.DataType]] = {
 _KIND_OF_TYPE: dict[pa.DataType, str] = {arrow: kind for kind, (_, arrow) in KINDS.items()}
 
 
-def is_nullable(kind: str) -> bool:
-    return kind.endswith("?")
-
-
 @dataclass(frozen=True, eq=False)
 class Column:
     """One column. `kind` is a key of KINDS, with a question mark if null is allowed; `value` reads it from a record."""
@@ -48,7 +44,7 @@ class Column:
 
     @property
     def nullable(self) -> bool:
-        return is_nullable(self.kind)
+        return self.kind.endswith("?")
 
     def or_null(self) -> Column:
         """Return the column with null allowed."""
