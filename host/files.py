@@ -17,10 +17,15 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Write or replace the file; one that was just written may still be lost in a power cut."""
+def write_whole(file: Path, text: str, *, private: bool = False) -> None:
+    """Write or replace the file, which nobody else can read at any moment if it is private. One that was just written
+    may still be lost in a power cut.
+    """
     writing = file.with_suffix(f".{os.getpid()}.writing")
     try:
+        if private:
+            writing.unlink(missing_ok=True)
+            writing.touch(0o600, exist_ok=False)
         writing.write_text(text, encoding="utf-8")
         writing.replace(file)
     finally:
