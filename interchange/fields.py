@@ -21,6 +21,8 @@ from lab.metrics.measure import Value
 from warehouse.bundles.imported_run import COLUMNS, ImportedRun, LeftOut, Scalar
 
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99")
+#: How tools call some of them.
+_OURS = {"avg": "mean", "median": "p50"}
 #: SGLang's request rate if each request was sent at the time that a trace says.
 TRACE = "trace"
 #: Reasons to leave out a figure that several tools share.
@@ -125,18 +127,20 @@ def is_record(value: object, *keys: str) -> bool:
 
 
 def statistics_of(
-    path: str, latency: str | None, remark: str = "", factor: float = 1.0, statistics: Sequence[str] = _STATISTICS
-) -> tuple[Figure, ...]:
-    """Return the figures of one latency: `path` has {} in place of the statistic's name."""
-    return tuple(
-        Figure(path.format(statistic), None if latency is None else f"{latency}_{statistic}_ms", remark, factor)
-        for statistic in statistics
-    )
+    path: str, latency: str, remark: str = "", factor: float = 1.0, statistics: Sequence[str] = _STATISTICS
+) -> Iterator[Figure]:
+    """Yield the figures of one latency: `path` has {} in place of the statistic's name. Some have no column."""
+    for statistic in statistics:
+        field, ours = path.format(statistic), _OURS.get(statistic, statistic)
+        if ours in _STATISTICS:
+            yield Figure(field, f"{latency}_{ours}_ms", remark, factor)
+        else:
+            yield Figure(field, None, STD if statistic.startswith("std") else OTHER_PERCENTILE)
 
 
 def latencies_of(
     path: str,
-    latencies: Mapping[str, str] | Mapping[str, tuple[str, str]],
+    latencies: Mapping[str, str | tuple[str, str]],
     remark: str = "",
     factor: float = 1.0,
     statistics: Sequence[str] = _STATISTICS,

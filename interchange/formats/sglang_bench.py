@@ -11,7 +11,6 @@ from pydantic import Field
 from interchange.build import build_run
 from interchange.fields import (
     CHUNK_RATE,
-    STD,
     Figure,
     Format,
     Taken,
@@ -60,9 +59,7 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("concurrency", None, "average requests in flight, not the limit"),
     Figure("max_output_tokens_per_s", None, CHUNK_RATE),
     Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
-    *latencies_of("{statistic}_{latency}_ms", _LATENCIES, statistics=("mean", "p90", "p95", "p99")),
-    *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", why) for name, (ours, why) in _LATENCIES.items()),
-    *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
+    *latencies_of("{statistic}_{latency}_ms", _LATENCIES, statistics=("mean", "median", "std", "p90", "p95", "p99")),
 )
 _NOTES = {
     "server_info": "engine; missing until 2025",

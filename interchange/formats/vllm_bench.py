@@ -14,8 +14,6 @@ from pydantic import BeforeValidator, Field
 from interchange.build import build_run
 from interchange.fields import (
     CHUNK_RATE,
-    OTHER_PERCENTILE,
-    STD,
     TRACE,
     Figure,
     Format,
@@ -40,6 +38,7 @@ _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), 
 #: The request rate's key in vLLM 0.3, whose script divided the whole latency by the number of tokens.
 _FIRST = "request_inthroughput"
 _POSITIONS = "spec_decode_per_position_acceptance_rates"
+_STATISTICS = ("mean", "std", "p25", "p50", "median", "p75", "p80", "p90", "p95", "p99", "p99.9")
 _FIGURES: tuple[Figure, ...] = (
     Figure("model_id", "target"),
     Figure("num_prompts", "num_prompts"),
@@ -70,15 +69,12 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("max_output_tokens_per_s", None, CHUNK_RATE),
     Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
     Figure("rtfx", None, "a factor for audio"),
-    *latencies_of("{statistic}_{latency}_ms", _LATENCIES),
-    *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", why) for name, (ours, why) in _LATENCIES.items()),
-    *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
+    *latencies_of("{statistic}_{latency}_ms", _LATENCIES, statistics=_STATISTICS),
     *(
         Figure(f"{statistic}_{name}_ms", None, "has the wait for the client's own limit")
         for name in ("client_queue_time", "e2el_including_client_queue")
-        for statistic in ("mean", "median", "std", "p25", "p50", "p75", "p80", "p90", "p95", "p99", "p99.9")
+        for statistic in _STATISTICS
     ),
-    *(Figure(f"p{q}_{name}_ms", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (25, 75, 80, 99.9)),
 )
 _NOTES = {
     "date": "a label: it has no time zone",
