@@ -95,12 +95,6 @@ def as_json(read: Callable[[Any], Any]) -> Callable[[Any], str | None]:
     return text
 
 
-def table(metadata: sa.MetaData, name: str, comment: str, columns: Sequence[Column]) -> sa.Table:
-    """Return the table for SQLAlchemy and Alembic."""
-    declared = [sa.Column(c.name, c.types[0], nullable=c.nullable, comment=c.comment) for c in columns]
-    return sa.Table(name, metadata, *declared, comment=comment)
-
-
 def rows(columns: Sequence[Column], records: Sequence[Any]) -> pa.Table:
     """Return the records as rows for DuckDB; of a dict, each column is the value of its name.
 
