@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator
 
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Flag, Name, Number, Numbers, Part, all_known, parse
+from interchange.typed_json import Count, Flag, Name, Number, Numbers, Part, all_known, parse, records
 from lab.errors import ForeignFileError
 from lab.metrics.catalogue import METRICS
 from lab.metrics.measure import Value
@@ -124,6 +124,11 @@ def is_record(value: object, *keys: str) -> bool:
     if isinstance(value, list):
         return bool(value) and all(has_keys(record, *keys) for record in value)
     return has_keys(value, *keys)
+
+
+def of_each_record(run: Callable[[Part, str], ImportedRun]) -> Callable[[Sequence[Document]], list[ImportedRun]]:
+    """Return a reader of files that hold a record, a list of some, or one a line. Each is a run, by its place there."""
+    return lambda documents: [run(part, place) for document in documents for part, place in records(document)]
 
 
 def statistics_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +16,14 @@ from interchange.fields import (
     has_keys,
     latencies_of,
     latency_columns,
+    of_each_record,
     one_of,
     take,
 )
 from interchange.formats import request_arrays
 from interchange.formats.request_arrays import RequestArrays
 from interchange.formats.vllm_bench import forget_unknown_loop
-from interchange.json_reader import Document
-from interchange.typed_json import Count, Number, OneLine, Part, at, records
+from interchange.typed_json import Count, Number, OneLine, Part, at
 from lab.study.methods import METHODS
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
 
@@ -83,10 +82,6 @@ class _Run(RequestArrays):
     branches: Count | None = at("server_info", "speculative_eagle_topk")
 
 
-def _read(documents: Sequence[Document]) -> list[ImportedRun]:
-    return [_run(part, place) for document in documents for part, place in records(document)]
-
-
 def _run(part: Part, place: str) -> ImportedRun:
     owner = "a result of SGLang's bench_serving"
     taken, run = take(part, _FIGURES, owner, _NEEDED), part.parse(_Run, owner)
@@ -133,7 +128,7 @@ FORMAT = Format(
     "SGLang `bench_serving`, JSONL",
     "0.4 to 0.5.23",
     lambda value: has_keys(value, *_NEEDED, "backend", "total_output_tokens_retokenized"),
-    _read,
+    of_each_record(_run),
     _FIGURES,
     _NOTES,
 )

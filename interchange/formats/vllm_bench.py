@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -23,13 +22,13 @@ from interchange.fields import (
     is_record,
     latencies_of,
     latency_columns,
+    of_each_record,
     one_of,
     take,
 )
 from interchange.formats import request_arrays
 from interchange.formats.request_arrays import TimedArrays
-from interchange.json_reader import Document
-from interchange.typed_json import Count, Name, Part, Record, records
+from interchange.typed_json import Count, Name, Part, Record
 from warehouse.bundles.imported_run import ImportedRequests, ImportedRun
 
 _ENDPOINTS = {"openai": "completions", "vllm": "completions", "openai-chat": "chat"}
@@ -119,10 +118,6 @@ class _Run(TimedArrays):
     speculative_config: Annotated[_Speculation | None, BeforeValidator(_config)] = None
 
 
-def _read(documents: Sequence[Document]) -> list[ImportedRun]:
-    return [_run(part, place) for document in documents for part, place in records(document)]
-
-
 def _run(part: Part, place: str) -> ImportedRun:
     owner = "a result of vllm bench serve"
     taken, run = take(part, _FIGURES, owner, _NEEDED), part.parse(_Run, owner)
@@ -168,7 +163,7 @@ FORMAT = Format(
     "`vllm bench serve`, plain, detailed or appended",
     "vLLM 0.3 to 0.32.0",
     lambda value: _is_result(value) and not _is_sweep(value),
-    _read,
+    of_each_record(_run),
     _FIGURES,
     _NOTES,
 )
