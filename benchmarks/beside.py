@@ -27,7 +27,7 @@ from scipy import stats
 
 from benchmarks.client import STUDY as SERVED
 from benchmarks.processes import measured_study, own_home
-from benchmarks.rate import beside_server
+from benchmarks.rate import TICK_S
 from benchmarks.reading.filling import Size, filled_home
 from benchmarks.reading.pages import served
 from benchmarks.table import Row, alternated, show
@@ -37,6 +37,7 @@ from jobs.engines.models import check_model
 from lab.errors import EngineError
 from lab.metrics.latency import tpot_ms, ttft_ms
 from lab.study import Arm, Load, Server, Study, Workload
+from services.verifying.pace import beside_steady_server
 from services.verifying.processes import serving
 from services.verifying.rival import TARGET
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
@@ -60,7 +61,7 @@ def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
     """Measure and print. Raises UserError if the engine or the models are missing."""
     size = size or Size()
     check_model(settings.models_dir, TARGET)
-    beside_server(lambda base_url: measure(settings, base_url, "steady", repeats, size=size))
+    beside_steady_server(lambda base_url: measure(settings, base_url, "steady", repeats, size=size), TICK_S)
     with own_home(settings) as own, serving(own, SERVED, SERVED.arms[0]) as base_url:
         measure(settings, base_url, TARGET, repeats, size=size)
 

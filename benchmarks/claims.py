@@ -27,6 +27,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from benchmarks.processes import postgres_s
+from benchmarks.table import wall_ms
 from host.settings import Settings
 from jobs.fleet import leases
 from jobs.fleet.needs import needs_of
@@ -229,9 +230,7 @@ def _number(admin: sa.Connection, query: str) -> float:
 
 def _beat_ms(database: sa.Engine, job_id: str, worker: str) -> float:
     progress = Progress(phase="measuring", arm="plain", at=datetime.now(UTC).isoformat())
-    began_s = time.perf_counter()
-    leases.heartbeat(database, job_id, worker, _LEASE_S, progress)
-    return 1000 * (time.perf_counter() - began_s)
+    return wall_ms(lambda: leases.heartbeat(database, job_id, worker, _LEASE_S, progress))
 
 
 def _beats(url: str, owners: list[tuple[str, str]], seconds: float, connections: int) -> tuple[list[float], int]:
@@ -292,11 +291,10 @@ def _opened(url: str, connections: int, until_s: float) -> sa.Engine:
 @contextmanager
 def _filled(url: str, queued: int) -> Iterator[sa.Engine]:
     """A queue of submitters with up to 200 jobs each; one of five is for an engine that this host lacks."""
-    database = app_engine(url)
     study = load_preset("demo")
     text, now = json.dumps(study.model_dump(mode="json")), datetime.now(UTC)
     row = {"study_id": study.digest(), "name": study.name, "study_json": text, "state": "queued", "priority": 0}
-    try:
+    with open_engine(url) as database:
         with database.begin() as connection:
             for table in (job_events, job_blocks, jobs, studies):
                 connection.execute(table.delete())
@@ -316,5 +314,3 @@ def _filled(url: str, queued: int) -> Iterator[sa.Engine]:
             with database.begin() as connection:
                 connection.execute(sa.text("ANALYZE"))
         yield database
-    finally:
-        database.dispose()

@@ -25,6 +25,7 @@ from services.verifying.our_client import Figures
 from services.verifying.processes import counted, serving, vllm_environment, vllm_program
 from services.verifying.rival import TARGET, bench_arguments, rival_figures, write_dataset
 
+OUR_CLIENT = "services.verifying.our_client"
 WORKLOAD, LOAD = Workload(output_tokens=64), Load(max_concurrency=4, num_prompts=32)
 #: No prefix cache, because both clients repeat the same prompts. float32, because processors without native bfloat16
 #: are fastest with it.
@@ -46,6 +47,15 @@ class Spent:
 
     figures: Figures
     cpu_s: float
+    lag_p99_ms: float | None = None  # of our event loop
+
+
+def by_client(module: str, base_url: str, dataset: Path, concurrency: int, output_tokens: int, **more: object) -> Spent:
+    """Measure with the client of this module, in a process of its own."""
+    about = {"base_url": base_url, "dataset": str(dataset), "output_tokens": output_tokens, "concurrency": concurrency}
+    done = counted([sys.executable, "-m", module, json.dumps(about | more)], os.environ)
+    printed = json.loads(done.stdout.splitlines()[-1])
+    return Spent(Figures(**printed["figures"]), done.cpu_s, printed.get("client", {}).get("loop_lag_p99_ms"))
 
 
 @dataclass(frozen=True)
@@ -57,10 +67,7 @@ class Sides:
     environment: Mapping[str, str]
 
     def ours(self, dataset: Path, concurrency: int, output_tokens: int) -> Spent:
-        where = {"base_url": self.base_url, "model": TARGET, "dataset": str(dataset)}
-        shape = {"output_tokens": output_tokens, "concurrency": concurrency}
-        done = counted([sys.executable, "-m", "services.verifying.our_client", json.dumps(where | shape)], os.environ)
-        return Spent(Figures(**json.loads(done.stdout.splitlines()[-1])["figures"]), done.cpu_s)
+        return by_client(OUR_CLIENT, self.base_url, dataset, concurrency, output_tokens, model=TARGET)
 
     def theirs(self, dataset: Path, concurrency: int, output_tokens: int) -> Spent:
         result_file = dataset.with_suffix(".result.json")

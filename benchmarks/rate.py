@@ -10,16 +10,15 @@ two shared ones a client often waits for the server's time slice to end, which i
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from benchmarks.client import STUDY, Sides
+from benchmarks.client import OUR_CLIENT, STUDY, Sides, Spent, by_client
 from benchmarks.processes import own_home
 from benchmarks.table import Row, alternated, show
 from host.settings import Settings
@@ -27,7 +26,7 @@ from jobs.datasets.prompt import Prompt
 from jobs.engines.models import check_model
 from services.verifying.our_client import Figures
 from services.verifying.pace import beside_steady_server
-from services.verifying.processes import counted, vllm_environment
+from services.verifying.processes import vllm_environment
 from services.verifying.rival import TARGET, write_dataset
 
 T = TypeVar("T")
@@ -51,14 +50,8 @@ def run(settings: Settings, repeats: int) -> None:
     with own_home(settings) as own:
         for streams in STREAMS:
             dataset = write_dataset(own.home / f"{streams}.jsonl", prompts(streams))
-
-            def by_us_now(dataset: Path = dataset, streams: int = streams) -> SideFigures:
-                return by_us(dataset, streams)
-
-            def by_vllm(dataset: Path = dataset, streams: int = streams) -> SideFigures:
-                return _by_vllm(own, dataset, streams)
-
-            show_rate(streams, *alternated(f"rate, {streams} streams", repeats, by_us_now, by_vllm))
+            sides = partial(by_us, dataset, streams), partial(_by_vllm, own, dataset, streams)
+            show_rate(streams, *alternated(f"rate, {streams} streams", repeats, *sides))
 
 
 def prompts(streams: int) -> list[Prompt]:
@@ -67,47 +60,35 @@ def prompts(streams: int) -> list[Prompt]:
 
 def by_us(dataset: Path, streams: int, tokens: int = TOKENS) -> SideFigures:
     """Measure a steady server with our client, in a process of its own."""
-    about = {"model": "steady", "dataset": str(dataset), "output_tokens": tokens, "concurrency": streams, "warm": True}
-
-    def measure(base_url: str) -> tuple[Figures, float]:
-        command = [sys.executable, "-m", "services.verifying.our_client", json.dumps(about | {"base_url": base_url})]
-        done = json.loads(counted(command, os.environ).stdout.splitlines()[-1])
-        return Figures(**done["figures"]), done["client"]["loop_lag_p99_ms"]
-
-    (figures, lag_p99_ms), server_gap_p99_ms = _beside_bound_server(measure)
-    return SideFigures(figures, server_gap_p99_ms, lag_p99_ms)
+    return _side(lambda base_url: by_client(OUR_CLIENT, base_url, dataset, streams, tokens, model="steady", warm=True))
 
 
 def _by_vllm(settings: Settings, dataset: Path, streams: int) -> SideFigures:
     environment = vllm_environment(settings, STUDY, STUDY.arms[0])
-    spent, server_gap_p99_ms = _beside_bound_server(
-        lambda base_url: Sides(settings, base_url, environment).theirs(dataset, streams, TOKENS)
-    )
-    return SideFigures(spent.figures, server_gap_p99_ms, None)
+    return _side(lambda base_url: Sides(settings, base_url, environment).theirs(dataset, streams, TOKENS))
 
 
-def _beside_bound_server(measure: Callable[[str], T]) -> tuple[T, float]:
-    """Run `beside_server` with the server on one processor and the clients on the others, if there are any."""
+def _side(measure: Callable[[str], Spent]) -> SideFigures:
+    spent, written = beside_bound_server(measure, TICK_S)
+    return SideFigures(spent.figures, written["gap_p99_ms"], spent.lag_p99_ms)
+
+
+def beside_bound_server(measure: Callable[[str], T], tick_s: float) -> tuple[T, dict[str, Any]]:
+    """Measure beside a steady server on one processor, with the clients on the others, if there are any."""
     if not hasattr(os, "sched_setaffinity"):
-        return beside_server(measure)
+        return beside_steady_server(measure, tick_s)
     first, *others = sorted(os.sched_getaffinity(0))
 
     def on_the_others(base_url: str) -> T:
-        with bound_to(others or [first]):
+        with _bound_to(others or [first]):
             return measure(base_url)
 
-    with bound_to([first]):
-        return beside_server(on_the_others)
-
-
-def beside_server(measure: Callable[[str], T]) -> tuple[T, float]:
-    """Measure beside a steady server; the second figure is its own gap (p99, ms)."""
-    measured, written = beside_steady_server(measure, TICK_S)
-    return measured, written["gap_p99_ms"]
+    with _bound_to([first]):
+        return beside_steady_server(on_the_others, tick_s)
 
 
 @contextmanager
-def bound_to(processors: Collection[int]) -> Iterator[None]:
+def _bound_to(processors: Collection[int]) -> Iterator[None]:
     """Bind this process, and those that it starts meanwhile."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, processors)

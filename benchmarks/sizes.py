@@ -22,9 +22,11 @@ import json
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import duckdb
 import psutil
@@ -35,13 +37,14 @@ from benchmarks.reading.filling import RUNS_A_JOB, Size, fill, made_requests, ma
 from benchmarks.reading.pages import AT_ONCE, served
 from benchmarks.reading.visitors import all_at_once, new_session, resting
 from benchmarks.storing.publish import is_visible, rests, until
+from benchmarks.table import wall_ms
 from host.settings import Settings
 from jobs.fleet import leases, worker_registry
 from jobs.fleet.needs import needs_of
 from jobs.presets import load_preset
 from jobs.table import Progress, add_event
 from tests.postgresql import Server, running_server
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.app_db.schema import job_events, jobs, studies
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_once, open_ingester
@@ -83,45 +86,36 @@ _STUDIES_SQL = f"""
 def run(settings: Settings, _repeats: int) -> None:
     """Measure and print each size."""
     with running_server() as server:
-        for number, (queued, ended) in enumerate(STUDIES):
-            with _lab(settings, server.url.format(name="postgres"), number) as own:
+        for queued, ended in STUDIES:
+            with _lab(settings, server) as own:
                 show_pages(own, queued, ended)
-        with _lab(settings, server.url.format(name="postgres"), 3 * len(STUDIES)) as own:
+        with _lab(settings, server) as own:
             fill_studies(own, STUDIES[-1][1])
             show_bundles(own, BURST, _STREAM_S)
-        for number, count in enumerate(HOSTS, 2 * len(STUDIES)):
-            with _lab(settings, server.url.format(name="postgres"), number) as own:
+        for count in HOSTS:
+            with _lab(settings, server) as own:
                 show_hosts(own, server, count)
-        for number, count in enumerate(JOBS, len(STUDIES)):
-            with _lab(settings, server.url.format(name="postgres"), number) as own:
+        for count in JOBS:
+            with _lab(settings, server) as own:
                 show_rounds(own, count)
 
 
 @contextmanager
-def _lab(settings: Settings, url: str, number: int) -> Iterator[Settings]:
+def _lab(settings: Settings, server: Server) -> Iterator[Settings]:
     """A home with a database of its own on the server."""
-    name = f"sizes_{number}"
-    with _engine_of(sa.create_engine(url, isolation_level="AUTOCOMMIT")) as admin, admin.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+    with server.administration() as connection:
+        connection.execute(sa.text("CREATE DATABASE sizes"))
         with own_home(settings) as own:
-            lab = own.model_copy(update={"database_url": url.replace("/postgres?", f"/{name}?")})
+            lab = own.model_copy(update={"database_url": server.url.format(name="sizes")})
             migrate(lab)
             yield lab
-        connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
+        connection.execute(sa.text("DROP DATABASE sizes WITH (FORCE)"))
 
 
-@contextmanager
-def _engine_of(engine: sa.Engine) -> Iterator[sa.Engine]:
-    try:
-        yield engine
-    finally:
-        engine.dispose()
-
-
-def show_pages(settings: Settings, queued: int, ended: int, rest_s: float = _REST_S) -> None:
+def show_pages(settings: Settings, queued: int, ended: int) -> None:
     """Fill both databases and print the costs of pages."""
     job_ids = fill_studies(settings, ended)
-    with _engine_of(app_engine(settings.app_database_url)) as database:
+    with open_engine(settings.app_database_url) as database:
         add_studies(database, queued, job_ids[:ended])
         running = [_claimed(database, number) for number in range(min(_RUNNING, queued))]
         with served(settings) as (url, server):
@@ -132,11 +126,10 @@ def show_pages(settings: Settings, queued: int, ended: int, rest_s: float = _RES
                 each_s = (_busy_s(server) - before_s) / AT_ONCE
                 _print(f"{queued:,} / {ended:,}", f"{page}: {AT_ONCE} at once, the slowest", max(took_s), "s", "2")
                 _print(f"{queued:,} / {ended:,}", f"{page}: processor a drawing", each_s, "s")
-                with _reporting(database, []):
-                    share = _share(url, server, page, rest_s)
+                share = _share(url, server, page)
                 _print(f"{queued:,} / {ended:,}", f"{page}: a tab at rest", 100 * share, "% of a core", "5")
                 with _reporting(database, running):
-                    share = _share(url, server, page, rest_s)
+                    share = _share(url, server, page)
                 _print(f"{queued:,} / {ended:,}", f"{page}: a tab, {len(running)} report", 100 * share, "% of a core")
 
 
@@ -223,29 +216,29 @@ def _reporting(database: sa.Engine, running: list[str]) -> Iterator[None]:
         thread.join()
 
 
-def _share(url: str, server: psutil.Process, page: str, for_s: float) -> float:
+def _share(url: str, server: psutil.Process, page: str) -> float:
     """Return the processor's seconds a second that an open tab costs, without those of the server alone."""
 
     async def stay() -> tuple[float, float]:
         async with new_session() as session, resting(session, url, page):
-            await asyncio.sleep(for_s / 10)  # the page's first drawing is not rest
+            await asyncio.sleep(_REST_S / 10)  # the page's first drawing is not rest
             before_s = _busy_s(server)
-            await asyncio.sleep(for_s)
+            await asyncio.sleep(_REST_S)
             return before_s, _busy_s(server)
 
     before_s, after_s = asyncio.run(stay())
     alone_s = _busy_s(server)
-    time.sleep(for_s / 3)
-    return (after_s - before_s) / for_s - 3 * (_busy_s(server) - alone_s) / for_s
+    time.sleep(_REST_S / 3)
+    return (after_s - before_s) / _REST_S - 3 * (_busy_s(server) - alone_s) / _REST_S
 
 
 def _busy_s(process: psutil.Process) -> float:
     return float(sum(process.cpu_times()[:2]))
 
 
-def show_hosts(settings: Settings, server: Server, count: int, for_s: float = _HOSTS_S) -> None:
+def show_hosts(settings: Settings, server: Server, count: int) -> None:
     """Print what the heartbeats of this many hosts cost."""
-    with _engine_of(app_engine(settings.app_database_url, connections=(_SENDERS, 0))) as database:
+    with open_engine(settings.app_database_url, connections=(_SENDERS, 0)) as database:
         add_studies(database, count, [])
         held = [(_claimed(database, number), f"w{number}") for number in range(count)]
         for number in range(count):
@@ -257,28 +250,23 @@ def show_hosts(settings: Settings, server: Server, count: int, for_s: float = _H
 
         def send(sender: int) -> None:
             own, second = held[sender::_SENDERS], 0
-            while second < for_s:
+            while second < _HOSTS_S:
                 for job_id, worker in own:
-                    at_s = time.perf_counter()
-                    leases.heartbeat(database, job_id, worker, 3600.0, None)
-                    took_ms.append(1000 * (time.perf_counter() - at_s))
+                    took_ms.append(wall_ms(partial(leases.heartbeat, database, job_id, worker, 3600.0, None)))
                     if second % 10 == 0:
                         worker_registry.record_presence(database, worker, job_id)
                 second += 1
                 time.sleep(max(0.0, began_s + second - time.monotonic()))
 
-        threads = [threading.Thread(target=send, args=(sender,)) for sender in range(_SENDERS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(_SENDERS) as threads:
+            list(threads.map(send, range(_SENDERS)))
         lasted_s = time.monotonic() - began_s
         size, cuts = f"{count:,} hosts", statistics.quantiles(took_ms, n=100)
         _print(size, "heartbeat: half of them within", cuts[49], "ms")
         _print(size, "heartbeat: 99 of 100 within", cuts[98], "ms", "250")
         _print(size, "heartbeats a second", len(took_ms) / lasted_s, "", f"{count}")
         _print(size, "PostgreSQL", 100 * (postgres_s(server) - busy_s) / lasted_s, "% of a core")
-        requeue_ms = [_round_ms(lambda: leases.requeue_expired(database), lambda: None) for _ in range(_ROUNDS)]
+        requeue_ms = [wall_ms(lambda: leases.requeue_expired(database)) for _ in range(_ROUNDS)]
         _print(size, "requeueing: a look", statistics.median(requeue_ms), "ms")
         with served(settings) as (url, page):
             asyncio.run(all_at_once(url, "home", 1))
@@ -289,7 +277,7 @@ def show_hosts(settings: Settings, server: Server, count: int, for_s: float = _H
 
 def show_rounds(settings: Settings, count: int) -> None:
     """Print what rounds of the ingester take with this many jobs that have ended."""
-    with _engine_of(app_engine(settings.app_database_url)) as database:
+    with open_engine(settings.app_database_url) as database:
         _add_jobs(database, count)
         began_s = time.perf_counter()
         with open_ingester(settings, database) as ingester:
@@ -306,16 +294,12 @@ def show_rounds(settings: Settings, count: int) -> None:
                     add_event(connection, "job-1", "failed")
 
             for what, work, aim in (("at rest", heartbeat, "50"), ("after a change", change, "")):
-                took_ms = [_round_ms(lambda: ingest_once(ingester), work) for _ in range(_ROUNDS)]
+                took_ms: list[float] = []
+                for _ in range(_ROUNDS):
+                    work()
+                    took_ms.append(wall_ms(lambda: ingest_once(ingester)))
                 _print(f"{count:,} jobs", f"ingester: a round {what}", statistics.median(took_ms), "ms", aim)
     _print(f"{count:,} jobs", "ingester: its memory", psutil.Process().memory_info().rss / 2**20, "MiB")
-
-
-def _round_ms(ingest: Callable[[], object], before: Callable[[], None]) -> float:
-    before()
-    began_s = time.perf_counter()
-    ingest()
-    return 1000 * (time.perf_counter() - began_s)
 
 
 def _add_jobs(database: sa.Engine, count: int) -> None:

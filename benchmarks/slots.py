@@ -23,7 +23,7 @@ import sqlalchemy as sa
 
 from access.local import local_actor
 from benchmarks.processes import own_home
-from benchmarks.rate import beside_server
+from benchmarks.rate import TICK_S
 from benchmarks.table import Row, show
 from host.settings import ENVIRONMENT_PREFIX, Settings, load_settings
 from jobs.engines.models import check_model
@@ -33,6 +33,7 @@ from jobs.table import FINISHED
 from lab.errors import EngineError
 from lab.metrics.latency import tpot_ms
 from lab.study import Arm, Load, Server, Study, Workload
+from services.verifying.pace import beside_steady_server
 from services.verifying.rival import TARGET
 from warehouse.app_db.engine import open_engine
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
@@ -83,7 +84,7 @@ def measure(
             pairs.append((several, one))
         return [several for several, _ in pairs], [one for _, one in pairs]
 
-    (several, one), _ = beside_server(all_pairs)
+    (several, one), _ = beside_steady_server(all_pairs, TICK_S)
     rows = [
         Row.of("wall s", "wall_s", several, one, "0.45 at most"),
         Row.of("a run's window s", "window_s", several, one, "1"),

@@ -56,6 +56,12 @@ def alternated(part: str, repeats: int, ours: Callable[[], T], theirs: Callable[
     return measured
 
 
+def wall_ms(work: Callable[[], object]) -> float:
+    began_s = time.perf_counter()
+    work()
+    return 1000 * (time.perf_counter() - began_s)
+
+
 def least_processor_s(work: Callable[[int], object], repeats: int) -> float:
     """Return the least processor seconds of `work`, which gets the number of the repeat: other work only adds."""
 

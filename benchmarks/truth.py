@@ -6,24 +6,21 @@ the truth, and TTFT 0.5 ms late at most, up to 256 streams.
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.client import STUDY, Sides, Spent
+from benchmarks.client import OUR_CLIENT, STUDY, Sides, Spent, by_client
 from benchmarks.processes import own_home
-from benchmarks.rate import bound_to, prompts
+from benchmarks.rate import beside_bound_server, prompts
 from host.settings import Settings
 from jobs.open_files import raise_limit
-from services.verifying.our_client import Figures
-from services.verifying.pace import beside_steady_server
-from services.verifying.processes import counted, vllm_environment
+from services.verifying.processes import vllm_environment
 from services.verifying.rival import write_dataset
 
 #: Streams, and the time between two chunks of each: at most 12,800 chunks a second, which the server can write in time.
@@ -60,18 +57,8 @@ def run(settings: Settings, repeats: int) -> None:
             measure(own.home, clients, streams, tick_s=tick_s, repeats=repeats)
 
 
-def ours(base_url: str, dataset: Path, streams: int, tokens: int) -> Spent:
-    return _by("services.verifying.our_client", base_url, dataset, streams, tokens, model="steady", warm=True)
-
-
-def raw(base_url: str, dataset: Path, streams: int, tokens: int) -> Spent:
-    return _by("benchmarks.raw_client", base_url, dataset, streams, tokens)
-
-
-def _by(module: str, base_url: str, dataset: Path, streams: int, tokens: int, **more: object) -> Spent:
-    about = {"base_url": base_url, "dataset": str(dataset), "output_tokens": tokens, "concurrency": streams} | more
-    done = counted([sys.executable, "-m", module, json.dumps(about)], os.environ)
-    return Spent(Figures(**json.loads(done.stdout.splitlines()[-1])["figures"]), done.cpu_s)
+ours: Client = partial(by_client, OUR_CLIENT, model="steady", warm=True)
+raw: Client = partial(by_client, "benchmarks.raw_client")
 
 
 def measure(
@@ -95,15 +82,7 @@ def measure(
 
 
 def _seen(client: Client, dataset: Path, streams: int, tick_s: float, tokens: int) -> Seen:
-    """Measure a server of this run's own, which has a processor to itself if there are others (see part rate)."""
-    first, *others = sorted(os.sched_getaffinity(0))
-
-    def on_the_others(base_url: str) -> Spent:
-        with bound_to(others or [first]):
-            return client(base_url, dataset, streams, tokens)
-
-    with bound_to([first]):
-        spent, written = beside_steady_server(on_the_others, tick_s)
+    spent, written = beside_bound_server(lambda base_url: client(base_url, dataset, streams, tokens), tick_s)
     count = len(dataset.read_text(encoding="utf-8").splitlines())
     answers = sorted(written["answers"])[-count:]  # those before are a client's warm-up
     seconds = max(last for _, _, last, _ in answers) - answers[0][0]

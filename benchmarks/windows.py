@@ -107,7 +107,7 @@ async def _measured(target: Endpoint, load: Load, windows: Sequence[Sequence[Pro
         await warm_up(connections, target, windows[0][: load.max_concurrency], load=load, params=params)
         for prompts in windows:
             await connections.open(target.url, min(load.max_concurrency, len(prompts)))
-            await drive_on(window, connections, target, prompts, load=load, params=params)
+            await drive_on(window, connections, target, prompts, params=params)
     return figures(RequestTable.of(result_of(window).requests), load.max_concurrency)
 
 

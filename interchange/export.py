@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from host.digest import sha256_of
+from host.files import sha256_of
 from interchange.restore import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION, VERDICTS
 from interchange.vllm_json import vllm_results
 from lab.errors import UserError

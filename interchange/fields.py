@@ -6,7 +6,7 @@ The tables of docs/importing.md are generated from these declarations.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -14,13 +14,15 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator
 
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Flag, Name, Number, Numbers, Part, all_known, parse
+from interchange.typed_json import Count, Flag, Name, Number, Numbers, Part, all_known, parse, records
 from lab.errors import ForeignFileError
 from lab.metrics.catalogue import METRICS
 from lab.metrics.measure import Value
 from warehouse.bundles.imported_run import COLUMNS, ImportedRun, LeftOut, Scalar
 
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99")
+#: How tools call some of them.
+_OURS = {"avg": "mean", "median": "p50"}
 #: SGLang's request rate if each request was sent at the time that a trace says.
 TRACE = "trace"
 #: Reasons to leave out a figure that several tools share.
@@ -117,14 +119,43 @@ def has_keys(value: object, *keys: str) -> bool:
     return isinstance(value, dict) and all(key in value for key in keys)
 
 
+def is_record(value: object, *keys: str) -> bool:
+    """Return whether the value is an object with these keys, or a list of some."""
+    if isinstance(value, list):
+        return bool(value) and all(has_keys(record, *keys) for record in value)
+    return has_keys(value, *keys)
+
+
+def of_each_record(run: Callable[[Part, str], ImportedRun]) -> Callable[[Sequence[Document]], list[ImportedRun]]:
+    """Return a reader of files that hold a record, a list of some, or one a line. Each is a run, by its place there."""
+    return lambda documents: [run(part, place) for document in documents for part, place in records(document)]
+
+
 def statistics_of(
-    path: str, latency: str | None, remark: str = "", factor: float = 1.0, statistics: Sequence[str] = _STATISTICS
-) -> tuple[Figure, ...]:
-    """Return the figures of one latency: `path` has {} in place of the statistic's name."""
-    return tuple(
-        Figure(path.format(statistic), None if latency is None else f"{latency}_{statistic}_ms", remark, factor)
-        for statistic in statistics
-    )
+    path: str, latency: str, remark: str = "", factor: float = 1.0, statistics: Sequence[str] = _STATISTICS
+) -> Iterator[Figure]:
+    """Yield the figures of one latency: `path` has {} in place of the statistic's name. Some have no column."""
+    for statistic in statistics:
+        field, ours = path.format(statistic), _OURS.get(statistic, statistic)
+        if ours in _STATISTICS:
+            yield Figure(field, f"{latency}_{ours}_ms", remark, factor)
+        else:
+            yield Figure(field, None, STD if statistic.startswith("std") else OTHER_PERCENTILE)
+
+
+def latencies_of(
+    path: str,
+    latencies: Mapping[str, str | tuple[str, str]],
+    remark: str = "",
+    factor: float = 1.0,
+    statistics: Sequence[str] = _STATISTICS,
+) -> Iterator[Figure]:
+    """Yield the figures of several latencies by their names, each with ours, or with ours and a remark of its own.
+    `path` has {latency} and {statistic} in place of the names.
+    """
+    for name, of in latencies.items():
+        ours, why = (of, remark) if isinstance(of, str) else of
+        yield from statistics_of(path.format(latency=name, statistic="{}"), ours, why, factor, statistics)
 
 
 def latency_columns(*latencies: str) -> list[str]:

@@ -110,13 +110,18 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique)
 
 
-def _whole(file: ForeignFile) -> tuple[Document, ...]:
+def whole_text(file: ForeignFile) -> str:
+    """Return the file's text. Raises ForeignFileError."""
     content = file.whole()
     try:
-        text = content.decode(encoding_of(content))
+        return content.decode(encoding_of(content))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ForeignFileError(f"{printable(file.name)}: line {line}: this is not UTF-8: save it as UTF-8") from error
+
+
+def _whole(file: ForeignFile) -> tuple[Document, ...]:
+    text = whole_text(file)
     decoded: list[Document] = []
     position, line, counted = _skipped(text, 0), 1, 0
     while position < len(text):

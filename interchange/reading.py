@@ -11,6 +11,8 @@ from interchange.json_reader import Document, NotAResultError, documents
 from interchange.kinds import begins_like_json, kind_of, readable_text
 from interchange.text_reader import text_documents
 from lab.errors import ForeignFileError
+from lab.metrics.number_format import counted
+from lab.validity.words import listed
 from warehouse.bundles.imported_run import ImportedRun
 
 AUTO = "auto"
@@ -65,7 +67,10 @@ def read_runs(
     for number, ((name, _), group) in enumerate(reading.groups.items()):
         progress("computing figures", READ + (COMPUTED - READ) * number / len(reading.groups))
         runs |= {run.run_id: run for run in reading.read(name, group)}
-    skipped = tuple(_counted(kind, names) for kind, names in reading.skipped.items())
+    skipped = tuple(
+        f"{counted(len(names), 'file')} ({kind}): {listed(names, _MOST_NAMES)}"
+        for kind, names in reading.skipped.items()
+    )
     if not runs:
         raise ForeignFileError(_nothing(files, skipped, reading.refused))
     labelled = (replace(run, labels={**run.labels, **labels}) for run in runs.values())
@@ -160,11 +165,6 @@ def _what_it_is(value: object, name: str | None) -> str:
     keys = ", ".join(printable(key) for key in list(value)[:_MOST_KEYS]) if isinstance(value, dict) else ""
     has = f"its keys begin with {keys}" if keys else "it has no keys that identify it"
     return f"not a supported result: {has}"
-
-
-def _counted(kind: str, names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{len(names)} {'file' if len(names) == 1 else 'files'} ({kind}): {', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def _nothing(files: Sequence[ForeignFile], skipped: Sequence[str], refused: Sequence[str]) -> str:

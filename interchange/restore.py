@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 from pydantic import ValidationError
 
-from host.digest import sha256_of
+from host.files import sha256_of
 from interchange.files import printable
 from lab.errors import BundleError, ForeignFileError
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
@@ -224,7 +224,7 @@ def _check(folder: Path, run: _Run) -> None:
         if present != set(run.content):
             raise _error(folder, f"{job_id}/{run_id} does not have the files that its manifest lists")
         if is_imported(bundle):
-            record = read_imported(bundle).record
+            record = read_imported(bundle)
             ids = (record.job_id, record.run.run_id)
         else:
             measured = read_bundle(bundle).run

@@ -24,7 +24,6 @@ from warehouse.app_db import audit, curated, stored_objects
 from warehouse.app_db import schema as app_schema
 from warehouse.app_db.engine import open_engine, reading
 from warehouse.bundles.imported_bundle import (
-    ImportedBundle,
     imported_jobs,
     read_record,
     record_of,
@@ -245,7 +244,7 @@ def _storable(read: ReadRuns) -> ReadRuns:
     runs, refused = [], list(read.refused)
     for run in read.runs:
         try:
-            imported_tables(ImportedBundle(Path(), record_of(run), run))
+            imported_tables(record_of(run).model_copy(update={"run": run}))
             runs.append(run)
         except UNSTORABLE as error:
             where = ": ".join(part for part in (run.source.name, run.place) if part)

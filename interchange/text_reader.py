@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from interchange.files import MIB, ForeignFile, printable
-from interchange.json_reader import Document, checked
-from interchange.kinds import CSV, LOADGEN, YAML, encoding_of
+from interchange.json_reader import Document, checked, whole_text
+from interchange.kinds import CSV, LOADGEN, YAML
 from lab.errors import ForeignFileError
 
 #: A value of YAML takes ten times the memory of one of JSON while it is read. The largest file seen has 0.1 MiB.
@@ -32,13 +32,7 @@ def text_documents(file: ForeignFile, kind: str) -> tuple[Document, ...]:
             f"{printable(file.name)}: {file.size_bytes / MIB:.1f} MiB of {kind} are more than the limit of "
             f"{_LARGEST_BYTES // MIB}: import it in parts, or as JSON"
         )
-    content = file.whole()
-    try:
-        text = content.decode(encoding_of(content))
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ForeignFileError(f"{printable(file.name)}: line {line}: this is not UTF-8: save it as UTF-8") from error
-    return tuple(checked(document) for document in _READERS[kind](file, text))
+    return tuple(checked(document) for document in _READERS[kind](file, whole_text(file)))
 
 
 def _yaml(file: ForeignFile, text: str) -> list[Document]:

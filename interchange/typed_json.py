@@ -158,6 +158,13 @@ def parts(document: Document, values: object, *path: Step) -> list[Part]:
     return [Part(document, content, (*path, index)) for index, content in enumerate(objects)]
 
 
+def records(document: Document) -> list[tuple[Part, str]]:
+    """Return the document's object, or each of its list, with its place in the file. Raises ForeignFileError."""
+    if isinstance(document.value, list):
+        return [(part, f"[{part.at[0]}]") for part in parts(document, document.value)]
+    return [(whole(document), f"line {document.line}" if document.line > 1 else "")]
+
+
 def error_text(error: object, otherwise: str) -> str:
     """Return why a request failed as one line: the message if the error is an object, or JSON, that has one."""
     if isinstance(error, str) and error.lstrip().startswith("{"):

@@ -23,6 +23,7 @@ from jobs import queue
 from jobs.table import FINISHED, add_event, find_row
 from lab import roles
 from lab.errors import AccessError, UnknownNameError, UserError
+from lab.metrics.number_format import counted
 from lab.roles import Actor, Change, Role
 from lab.study import Study
 from warehouse.app_db import audit, curated, stored_objects
@@ -183,17 +184,17 @@ def dependents(settings: Settings, database: sa.Engine, job_id: str) -> list[str
         present = (shown, pins.c.removed_at.is_(None), dashboards.c.removed_at.is_(None))
         boards = sa.select(dashboards.c.name, sa.func.count()).join(pins).where(*present).group_by(dashboards.c.name)
         for board, count in connection.execute(boards.order_by(dashboards.c.name)):
-            found.append(f"{_count(count, 'pin')} on the dashboard {board}")
+            found.append(f"{counted(count, 'pin')} on the dashboard {board}")
         of_study = sa.and_(shared_links.c.kind == Kind.STUDY, shared_links.c.subject == job_id)
         of_runs = sa.and_(shared_links.c.kind == Kind.RUN, shared_links.c.subject.in_(run_ids))
         works = (shared_links.c.revoked_at.is_(None), shared_links.c.ends_at > datetime.now(UTC))
         links = sa.select(sa.func.count()).select_from(shared_links).where(sa.or_(of_study, of_runs), *works)
         if links_count := connection.scalar(links) or 0:
-            found.append(f"{_count(links_count, 'shared link')} to it or its runs")
+            found.append(f"{counted(links_count, 'shared link')} to it or its runs")
         series = sa.select(nights.c.series).where(nights.c.job_id == job_id).distinct().order_by(nights.c.series)
         found += [f"a night of the series {name}, whose value stays" for name in connection.scalars(series)]
     if informed:
-        found.append(f"the noise of {_count(informed, 'other study', 'other studies')}, whose stored verdicts stay")
+        found.append(f"the noise of {counted(informed, 'other study', 'other studies')}, whose stored verdicts stay")
     return found
 
 
@@ -255,7 +256,3 @@ def _checked_note(note: str) -> str:
 
 def _differences(before: Curated, after: Curated) -> dict[str, object]:
     return {name: value for name, value in vars(after).items() if value != getattr(before, name)}
-
-
-def _count(number: int, noun: str, nouns: str | None = None) -> str:
-    return f"{number} {noun if number == 1 else nouns or f'{noun}s'}"

@@ -39,7 +39,7 @@ from lab.study.parsing import study_to_toml
 from warehouse.app_db import audit, curated
 from warehouse.app_db.clock import database_now
 from warehouse.app_db.curated import Curated, listed
-from warehouse.app_db.engine import app_engine, reading
+from warehouse.app_db.engine import open_engine, reading
 from warehouse.app_db.schema import job_events, studies
 from warehouse.app_db.schema import jobs as jobs_table
 
@@ -71,14 +71,11 @@ def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor,
     check_priority(priority)
     from jobs.submission import check_study  # noqa: PLC0415 - loads every engine and dataset; a list of jobs needs none
 
-    engine = app_engine(settings.app_database_url)
-    from jobs.fleet.worker_registry import queues_for  # noqa: PLC0415 - likewise
+    with open_engine(settings.app_database_url) as engine:
+        from jobs.fleet.worker_registry import queues_for  # noqa: PLC0415 - likewise
 
-    try:
         job_id = _insert(engine, check_study(settings, study, actor.role, engine), priority, actor, within)
         queues = queues_for(engine, study)
-    finally:
-        engine.dispose()
     wake(settings, queues)
     return job_id
 

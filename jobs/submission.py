@@ -29,7 +29,7 @@ from jobs.policy import Rules, load_policy, location_problems, policy_file, sett
 from lab.errors import RevisionError, StudyError, UserError
 from lab.roles import Role
 from lab.study import Arm, Study, Workload
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 
 
 class Context:
@@ -61,13 +61,10 @@ class Context:
         if self._database is not None:
             return list_workers(self._database)
         try:
-            database = app_engine(self.settings.app_database_url)
+            with open_engine(self.settings.app_database_url) as database:
+                return list_workers(database)
         except RevisionError:
             return ()
-        try:
-            return list_workers(database)
-        finally:
-            database.dispose()
 
     def profile(self, engine: str) -> Profile:
         """Return the profile of an engine that can be started here. Raises UserError."""

@@ -11,7 +11,7 @@ import platform
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -153,38 +153,35 @@ def _home(home: Path, made_by: str) -> Finding:
     return Finding("home", enough and not readers, f"{home.absolute()}, {free_gib:.0f} GiB free", remedy)
 
 
-def _jobs(database: sa.Engine, here: str | None = None) -> list[Finding]:
-    """Return findings on jobs that cannot be read, clocks that are off, hosts that are set aside, and jobs that no
+def _jobs(database: sa.Engine, here: str | None = None) -> Iterator[Finding]:
+    """Yield findings on jobs that cannot be read, clocks that are off, hosts that are set aside, and jobs that no
     worker can start, if any; `here`: of this host alone.
     """
     if here is not None:
-        return _fleet(
+        yield from _fleet(
             [it for it in list_workers(database) if it.host == here],
             [aside for aside in hosts.set_aside_hosts(database) if aside.host.rpartition(" of ")[2] == here],
         )
+        return
     sees_workers = worker_rights.host_of(database.url) is None  # a host with keys of its own sees only its workers
     queued = [job for job in queue.active(database) if job.state == "queued"] if sees_workers else []
     waiting = why_jobs_wait(database, queued)
-    findings = []
     if jobs_aside := queue.set_aside(database):
         remedy = "use the Drafthouse that wrote them, or `drafthouse cancel JOB`; the Jobs page has the tracebacks"
-        findings += [Finding("jobs", ok=False, found="; ".join(job.reason for job in jobs_aside), remedy=remedy)]
-    findings += _fleet(list_workers(database), hosts.set_aside_hosts(database))
+        yield Finding("jobs", ok=False, found="; ".join(job.reason for job in jobs_aside), remedy=remedy)
+    yield from _fleet(list_workers(database), hosts.set_aside_hosts(database))
     if waiting:
         remedy = "see to what they wait for: an engine belongs into engines.toml of a worker's host"
-        findings += [Finding("waiting jobs", ok=False, found=_first_of(waiting.items()), remedy=remedy)]
-    return findings
+        yield Finding("waiting jobs", ok=False, found=_first_of(waiting.items()), remedy=remedy)
 
 
-def _fleet(workers: Sequence[WorkerInfo], aside: Sequence[hosts.SetAsideHost]) -> list[Finding]:
-    findings = []
+def _fleet(workers: Sequence[WorkerInfo], aside: Sequence[hosts.SetAsideHost]) -> Iterator[Finding]:
     if wrong := wrong_clocks(workers):
-        findings += [Finding("clocks", ok=False, found="; ".join(wrong), remedy="synchronise it (NTP)")]
+        yield Finding("clocks", ok=False, found="; ".join(wrong), remedy="synchronise it (NTP)")
     if aside:
         found = _first_of([(host.host, host.sentence) for host in aside])
         remedy = f"mend what they lack, then `{hosts.MEND_COMMAND} HOST`"
-        findings += [Finding("hosts", ok=False, found=found, remedy=remedy)]
-    return findings
+        yield Finding("hosts", ok=False, found=found, remedy=remedy)
 
 
 def _first_of(reasons: Collection[tuple[str, str]]) -> str:

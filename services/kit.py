@@ -17,7 +17,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from host.digest import sha256_of
+from host.files import sha256_of
 from host.settings import SHIPPED
 from lab.errors import UserError
 from workers.engine_runtime.install import CPU_LOCK, VLLM_VERSION, cuda_lock, find_links, uv

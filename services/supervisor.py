@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import signal
 import sys
 import time
@@ -15,6 +14,7 @@ from types import FrameType
 
 from access.web import oidc, start_token
 from access.web.hosts import refuse_open_page, refuse_taken_port
+from host.files import held
 from host.settings import Settings
 from lab.errors import UserError
 from services import valkey
@@ -157,21 +157,9 @@ def _wait_ready(process: Process) -> None:
         time.sleep(0.05)
 
 
-@contextlib.contextmanager
-def _exclusive(home: Path, page_url: str) -> Iterator[None]:
-    with (home / "up.lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise UserError(
-                f"Drafthouse is already up in {home} (process {file.read().strip()}): use it at "
-                f"{page_url}, or set DRAFTHOUSE_HOME and DRAFTHOUSE_WEB_PORT for a second one"
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
+def _exclusive(home: Path, page_url: str) -> contextlib.AbstractContextManager[None]:
+    use = f"use it at {page_url}, or set DRAFTHOUSE_HOME and DRAFTHOUSE_WEB_PORT for a second one"
+    return held(home / "up.lock", lambda process: f"Drafthouse is already up in {home} (process {process}): {use}")
 
 
 class StoppedError(BaseException):

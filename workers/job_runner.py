@@ -82,40 +82,30 @@ def _measure_step(step: Step, launches: LaunchRunner, recorder: Recorder) -> Non
     recorder.bundles.wait()
 
 
-def help_job(
-    settings: Settings,
-    database: sa.Engine,
-    job: Job,
-    worker: str,
-    heartbeat: Heartbeat,
-    *,
-    kept: KeptEngines,
-    block: Claimed,
-) -> bool:
+def help_job(settings: Settings, job: Job, heartbeat: Heartbeat, *, kept: KeptEngines, block: Claimed) -> bool:
     """Measure a claimed block of another worker's job. Return False if it failed here; the job's worker then tries."""
     number = block.number
+    back = functools.partial(release_blocks, heartbeat.database, job, heartbeat.worker)
     try:
         status = JobStatus([step.launch for step in block.steps])
         with _recording(settings, job, heartbeat, status, kept=kept) as (launches, recorder):
             for step in block.steps:
                 _measure_step(step, launches, recorder)
-        heartbeat.query(functools.partial(_finish_block, settings, database, job, number, worker))
+        heartbeat.query(functools.partial(_finish_block, settings, job, heartbeat, number))
     except (CancelledError, LeaseLost) as reason:
         logger.warning("block %d of job %s: %s", number + 1, job.job_id, reason)
     except WorkerStops:
-        _retry_until(lambda: release_blocks(database, job, worker), 0.0)
+        _retry_until(back, 0.0)
     except Exception:  # the job's own worker will fail in the same way, and its message is the job's
         logger.exception("block %d of job %s failed here", number + 1, job.job_id)
-        _retry_until(lambda: release_blocks(database, job, worker), settings.lease_s)
+        _retry_until(back, settings.lease_s)
         return False
     return True
 
 
 def run_job(
     settings: Settings,
-    database: sa.Engine,
     job: Job,
-    worker: str,
     heartbeat: Heartbeat,
     *,
     kept: KeptEngines,
@@ -132,6 +122,7 @@ def run_job(
     returns a reason.
     """
     status: JobStatus | None = None
+    database, worker = heartbeat.database, heartbeat.worker
     back = functools.partial(give_back, settings, database, job, worker)
     try:
         status = JobStatus(plan(job.study))
@@ -139,10 +130,10 @@ def run_job(
         measure = _measure_steps
         if job.study.spread:
             shared = SharedBlocks(settings, database, job, worker, is_dead=is_dead, is_own=True, check=heartbeat.check)
-            finish_own = functools.partial(_finish_block, settings, database, job, worker=worker)
+            finish_own = functools.partial(_finish_block, settings, job, heartbeat)
             measure = functools.partial(_measure_shared, shared, finish_own, needed_for)
             drains = _never  # `needed_for` says so: a worker holds a block to its end
-        _fetch_runs(settings, database, job, heartbeat)
+        _fetch_runs(settings, job, heartbeat)
         state, error = _measure_study(settings, job, heartbeat, status, measure, kept=kept, drains=drains)
     except CancelledError:
         state, error = "cancelled", None
@@ -171,17 +162,17 @@ def run_job(
         logger.exception("job %s failed", job.job_id)
         state, error = "failed", f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log"
     progress = None if status is None else status.snapshot()
-    end = functools.partial(_finish, settings, database, job, worker, state, error=error, progress=progress)
+    end = functools.partial(_finish, settings, job, heartbeat, state, error=error, progress=progress)
     _retry_until(end, settings.lease_s)
     return None
 
 
-def _fetch_runs(settings: Settings, database: sa.Engine, job: Job, heartbeat: Heartbeat) -> None:
+def _fetch_runs(settings: Settings, job: Job, heartbeat: Heartbeat) -> None:
     """Fetch runs of other hosts before going on; of a job over hosts its blocks are fetched when they are needed."""
     if job.over_hosts:
         return
     with named_os_errors("fetching runs of other hosts"):
-        heartbeat.query(functools.partial(fetch_job, settings, database, job.job_id))
+        heartbeat.query(functools.partial(fetch_job, settings, heartbeat.database, job.job_id))
 
 
 def _progress(settings: Settings, job: Job, status: JobStatus) -> Progress:
@@ -193,22 +184,15 @@ def _progress(settings: Settings, job: Job, status: JobStatus) -> Progress:
 
 
 def _finish(
-    settings: Settings,
-    database: sa.Engine,
-    job: Job,
-    worker: str,
-    state: State,
-    *,
-    error: str | None,
-    progress: Progress | None,
+    settings: Settings, job: Job, heartbeat: Heartbeat, state: State, *, error: str | None, progress: Progress | None
 ) -> None:
-    announce_pending(settings, database, job.job_id)
-    finish(database, job.job_id, worker, state, error=error, progress=progress)
+    announce_pending(settings, heartbeat.database, job.job_id)
+    finish(heartbeat.database, job.job_id, heartbeat.worker, state, error=error, progress=progress)
 
 
-def _finish_block(settings: Settings, database: sa.Engine, job: Job, number: int, worker: str) -> None:
-    announce_pending(settings, database, job.job_id)
-    finish_block(database, job, number, worker)
+def _finish_block(settings: Settings, job: Job, heartbeat: Heartbeat, number: int) -> None:
+    announce_pending(settings, heartbeat.database, job.job_id)
+    finish_block(heartbeat.database, job, number, heartbeat.worker)
 
 
 def give_back(settings: Settings, database: sa.Engine, job: Job, worker: str, why: str) -> None:

@@ -165,15 +165,13 @@ class Measurement:
     async def _drive_on(
         self, connections: Connections, prompts: Sequence[Prompt], on_progress: OnProgress, gone: asyncio.Event
     ) -> None:
-        load = self.run.load
-        self._window = window = self._window or Window(load, load.num_prompts)
+        self._window = window = self._window or Window(self.run.load, self.run.load.num_prompts)
         earlier = len(window.records)
         await drive_on(
             window,
             connections,
             self.engine.command.endpoint,
             prompts,
-            load=load,
             params=self._params,
             on_progress=on_progress,
             end=gone,

@@ -36,10 +36,8 @@ from jobs.fleet.worker_registry import (
     PRESENCE_EVERY_S,
     asked_to_drain,
     has_hardware,
-    record_kept,
+    record,
     record_presence,
-    record_queue,
-    record_waiting,
     register_worker,
     store_engines,
 )
@@ -214,7 +212,7 @@ class Worker:
             return str(error)
         if profiles != self._profiles:
             self._profiles, self._engines, self._knows_engines = profiles, dict.fromkeys(profiles), False
-            record_queue(self._database, self._name, queue := queue_of(self._hardware, profiles))
+            record(self._database, self._name, queue=(queue := queue_of(self._hardware, profiles)))
             self._on_queue(queue)
         if (aside := hosts.set_aside_host(self._database, self._place)) is not None:
             if not aside.is_due:
@@ -242,7 +240,7 @@ class Worker:
     def _record_waiting(self, waits_for: str | None) -> None:
         if waits_for != self._waits_for:
             logger.warning("this worker waits: %s", waits_for) if waits_for else logger.info("it no longer waits")
-            record_waiting(self._database, self._name, waits_for)
+            record(self._database, self._name, waits_for=waits_for)
             self._waits_for = waits_for
 
     def _end_kept(self) -> None:
@@ -250,7 +248,7 @@ class Worker:
         if self._waits_for is not None:
             self._kept.end()
         if (keeps := self._kept.words) != self._keeps:
-            record_kept(self._database, self._name, keeps)
+            record(self._database, self._name, keeps=keeps)
             self._keeps = keeps
 
     def _claim(self) -> Job | None:
@@ -332,7 +330,7 @@ class Worker:
             return False
         logger.info("job %s: helping with block %d", job.job_id, block.number + 1)
         with self._holding(job, helps=True) as heartbeat:
-            if not help_job(self._settings, self._database, job, self._name, heartbeat, kept=self._kept, block=block):
+            if not help_job(self._settings, job, heartbeat, kept=self._kept, block=block):
                 self._not_helped.add((job.job_id, job.attempt))
         return True
 
@@ -381,9 +379,7 @@ class Worker:
             end_leftovers(self._settings.home / "engines")
             why_back = run_job(
                 self._settings,
-                self._database,
                 job,
-                self._name,
                 heartbeat,
                 kept=self._kept,
                 is_dead=is_dead,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 
+from host.files import write_whole
 from host.settings import Settings
 from lab.errors import UserError
 
@@ -22,11 +22,7 @@ class NoTokenError(UserError):
 def renew(file: Path) -> str:
     """Write a new token to a file that nobody else can read at any moment."""
     token = secrets.token_urlsafe(32)
-    written = file.with_name(f"{file.name}.{os.getpid()}")
-    written.unlink(missing_ok=True)
-    with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
-        opened.write(token + "\n")
-    written.replace(file)
+    write_whole(file, token + "\n", private=True)
     return token
 
 

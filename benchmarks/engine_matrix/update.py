@@ -59,11 +59,15 @@ def main(arguments: list[str]) -> int:
 
 def newest_release(package: str) -> str:
     """Return the newest version in the registry that is no pre-release. Raises UserError."""
+    return _resolved(package, "--no-deps").strip().partition("==")[2]
+
+
+def _resolved(wanted: str, *options: str) -> str:
     with tempfile.TemporaryDirectory() as scratch:
-        wanted, found = Path(scratch) / "wanted.txt", Path(scratch) / "found.txt"
-        wanted.write_text(f"{package}\n", encoding="utf-8")
-        uv("pip", "compile", "--quiet", "--no-deps", "--no-header", "--no-annotate", str(wanted), "-o", str(found))
-        return found.read_text(encoding="utf-8").strip().partition("==")[2]
+        file, lock = Path(scratch) / "wanted.txt", Path(scratch) / "lock.txt"
+        file.write_text(f"{wanted}\n", encoding="utf-8")
+        uv("pip", "compile", "--quiet", "--no-annotate", "--no-header", *options, str(file), "-o", str(lock))
+        return lock.read_text(encoding="utf-8")
 
 
 def what_is_lost(before: Capture, after: Capture) -> list[str]:
@@ -100,12 +104,7 @@ def make_default(root: Path, version: str, cpu_lock: Path, cuda_lock: str) -> No
 
 def cuda_lock_of(version: str) -> str:
     """Resolve the build for GPUs, with the hashes of all files."""
-    with tempfile.TemporaryDirectory() as scratch:
-        wanted, lock = Path(scratch) / "wanted.txt", Path(scratch) / "lock.txt"
-        wanted.write_text(f"vllm=={version}\n", encoding="utf-8")
-        options = ("--universal", "--python-version", "3.11", "--generate-hashes", "--no-annotate", "--no-header")
-        uv("pip", "compile", "--quiet", *options, str(wanted), "-o", str(lock))
-        return lock.read_text(encoding="utf-8")
+    return _resolved(f"vllm=={version}", "--universal", "--python-version", "3.11", "--generate-hashes")
 
 
 if __name__ == "__main__":

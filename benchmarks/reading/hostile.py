@@ -30,7 +30,7 @@ from benchmarks.table import Row, show
 from host.settings import ENVIRONMENT_PREFIX, Settings
 from lab.errors import EngineError
 from lab.roles import Actor, Role
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.app_db.schema import jobs
 
 AIM_S = 2.0
@@ -160,24 +160,20 @@ def run(settings: Settings, _repeats: int, size: Size | None = None) -> None:
 
 def measure(settings: Settings, visitors: int, hostile: int, lasts_s: float) -> tuple[Seen, Seen]:
     """Return the visitors' observations alone, and beside attackers. Raises EngineError if anything is lost."""
-    database = app_engine(settings.app_database_url)
-    people = [_cookie(database, f"visitor{number}") for number in range(visitors)]
-    others = [f"hostile{number}" for number in range(hostile)]
-    attackers = [
-        (_cookie(database, name), tokens.add_token(database, name, "hostile", Role.VIEWER, actor=_BENCH)[1])
-        for name in others
-    ]
     home, login = f"{ENVIRONMENT_PREFIX}HOME", f"{ENVIRONMENT_PREFIX}WEB_LOGIN"
     variables = {home: str(settings.home.absolute()), login: "accounts"}
-    try:
+    with open_engine(settings.app_database_url) as database:
+        people = [_cookie(database, f"visitor{number}") for number in range(visitors)]
+        attackers = [
+            (_cookie(database, name), tokens.add_token(database, name, "hostile", Role.VIEWER, actor=_BENCH)[1])
+            for name in (f"hostile{number}" for number in range(hostile))
+        ]
         with serving(("-m", "webapp"), variables, f"{ENVIRONMENT_PREFIX}WEB_PORT") as (url, server):
             before = _rows(database)
             alone = asyncio.run(_visited(url, people, [], lasts_s))
             beside = asyncio.run(_visited(url, people, attackers, lasts_s))
             if not server.is_running() or _rows(database) != before:
                 raise EngineError("the page ended, or jobs were lost")
-    finally:
-        database.dispose()
     return alone, beside
 
 

@@ -7,7 +7,6 @@ of ours.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +14,7 @@ import duckdb
 
 from benchmarks.reading import slices
 from benchmarks.reading.filling import Size, filled_home
-from benchmarks.table import Row, show
+from benchmarks.table import Row, show, wall_ms
 from host.settings import Settings
 from lab.advice.advise import Advice, advise
 from lab.metrics import histogram
@@ -136,11 +135,9 @@ def _percentiles(con: duckdb.DuckDBPyConnection, compared: StudyComparison) -> l
 
 
 def _repeated(settings: Settings, question: Question, repeats: int) -> list[float]:
-    def once() -> float:
-        start_s = time.perf_counter()
+    def once() -> None:
         with open_warehouse(settings.warehouse_file) as connection:
             question(connection)
-        return (time.perf_counter() - start_s) * 1000
 
     once()  # the first time reads from disk
-    return [once() for _ in range(repeats)]
+    return [wall_ms(once) for _ in range(repeats)]

@@ -5,14 +5,13 @@ The slice: p50 and p95 of TTFT by arm and concurrency, and output throughput (me
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.table import Row, show
+from benchmarks.table import Row, show, wall_ms
 from host.settings import Settings
 from lab.errors import DrafthouseError
 from lab.metrics import histogram
@@ -39,7 +38,7 @@ def run(settings: Settings, repeats: int, about: str) -> None:
 
 def _row(name: str, ours: Callable[[], Answer], theirs: Callable[[], Answer], repeats: int) -> Row:
     _check(name, ours(), theirs())
-    return Row(name, [_ms(ours) for _ in range(repeats)], [_ms(theirs) for _ in range(repeats)], "below 1")
+    return Row(name, [wall_ms(ours) for _ in range(repeats)], [wall_ms(theirs) for _ in range(repeats)], "below 1")
 
 
 def _check(name: str, ours: Answer, theirs: Answer) -> None:
@@ -49,12 +48,6 @@ def _check(name: str, ours: Answer, theirs: Answer) -> None:
                 raise DrafthouseError(f"{name} of {key}: {value} by Drafthouse and {other} by the rival")
     if len(ours) != len(theirs):
         raise DrafthouseError(f"{name}: {len(ours)} groups by Drafthouse and {len(theirs)} by the rival")
-
-
-def _ms(question: Callable[[], Answer]) -> float:
-    start_s = time.perf_counter()
-    question()
-    return (time.perf_counter() - start_s) * 1000
 
 
 def _our_ttft(settings: Settings) -> Answer:

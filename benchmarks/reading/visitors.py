@@ -31,9 +31,7 @@ class Opened:
     """One page, from the request to the end of its script; `pages` are the paths of all pages of the app."""
 
     seconds: float
-    kilobytes: float
     pages: tuple[str, ...]
-    charts: int
 
 
 def new_session() -> aiohttp.ClientSession:
@@ -56,19 +54,17 @@ async def open_page(websocket: aiohttp.ClientWebSocketResponse, page: str) -> Op
     """Request a page and read until its script has ended. Raises EngineError if it ends otherwise."""
     start_s = time.perf_counter()
     await websocket.send_bytes(_asking_for(page).SerializeToString())
-    size, charts, pages = 0, 0, ()
+    pages: tuple[str, ...] = ()
     async with asyncio.timeout(_PATIENCE_S):
         async for message in websocket:
-            size += len(message.data)
             forwarded = ForwardMsg.FromString(message.data)
             kind = forwarded.WhichOneof("type")
             if kind == "navigation":
                 pages = tuple(page_info.url_pathname for page_info in forwarded.navigation.app_pages)
             elif kind == "delta":
                 _refuse_exception(forwarded, page)
-                charts += forwarded.delta.new_element.WhichOneof("type") == "vega_lite_chart"
             elif kind == "script_finished":
-                return Opened(time.perf_counter() - start_s, size / 1000, pages, charts)
+                return Opened(time.perf_counter() - start_s, pages)
     raise EngineError(f"the connection closed before the end of page {page!r}")
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from interchange import build
 from interchange.build import build_run
-from interchange.fields import STD, Figure, Format, Taken, has_keys, latency_columns, one_of, statistics_of, take
+from interchange.fields import Figure, Format, Taken, has_keys, latencies_of, latency_columns, one_of, take
 from interchange.formats import aiperf_requests
 from interchange.formats.aiperf_requests import RequestLines
 from interchange.json_reader import Document
@@ -32,7 +32,6 @@ _LATENCIES = {
 }
 _HISTOGRAM = "pooled_spec_decode_acceptance_histogram"
 _MOST_DRAFTED = 64
-_QUANTILES = ("p50", "p90", "p95", "p99")
 _ENDPOINTS = {"completions": "completions", "chat": "chat"}
 _FIGURES: tuple[Figure, ...] = (
     Figure("input_config.endpoint.type", "endpoint", type=one_of(_ENDPOINTS)),
@@ -62,13 +61,7 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("total_isl.avg", None, _RETOKENISED),
     Figure("output_token_throughput_per_user.avg", None, "no column; about 1000 / tpot"),
     Figure("effective_concurrency.avg", None, "average requests in flight, not the limit"),
-    *(Figure(f"{name}.avg", f"{ours}_mean_ms", why) for name, (ours, why) in _LATENCIES.items()),
-    *(
-        figure
-        for name, (ours, why) in _LATENCIES.items()
-        for figure in statistics_of(f"{name}.{{}}", ours, why, statistics=_QUANTILES)
-    ),
-    *(Figure(f"{name}.std", None, STD) for name in _LATENCIES),
+    *latencies_of("{latency}.{statistic}", _LATENCIES, statistics=("avg", "std", "p50", "p90", "p95", "p99")),
 )
 _NOTES = {
     "aiperf_version": "the tool's version, with a schema_version",

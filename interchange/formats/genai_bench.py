@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, model_validator
 
 from interchange.build import build_run
-from interchange.fields import OTHER_PERCENTILE, STD, Figure, Format, Taken, has_keys, statistics_of, take
+from interchange.fields import Figure, Format, Taken, has_keys, latencies_of, take
 from interchange.json_reader import Document
 from interchange.typed_json import Count, Name, Number, Part, Record, Text, at, either, error_text, parse, whole
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
@@ -22,6 +22,7 @@ _SUCCESS = (None, 200)
 _LABELS = ("scenario", "iteration_type", "batch_size")
 _NEEDED = ("aggregated_metrics.run_duration", "aggregated_metrics.num_completed_requests")
 _FIXED_LENGTHS = re.compile(r"D\((\d{1,7}),(\d{1,7})\)")
+_STATISTICS = ("mean", "stddev", "p25", "p50", "p75", "p90", "p95", "p99")
 
 
 def _figures(factor: float) -> tuple[Figure, ...]:
@@ -38,13 +39,7 @@ def _figures(factor: float) -> tuple[Figure, ...]:
         Figure(f"{aggregated}mean_output_throughput_tokens_per_s", "output_tok_per_s"),
         Figure(f"{aggregated}mean_total_tokens_throughput_tokens_per_s", "total_tok_per_s"),
         Figure(f"{aggregated}mean_input_throughput_tokens_per_s", None, "no column; prompt_tokens / duration_s"),
-        *(
-            figure
-            for name, ours in _LATENCIES.items()
-            for figure in statistics_of(f"{stats}{name}.{{}}", ours, "in the file's time unit", factor)
-        ),
-        *(Figure(f"{stats}{name}.stddev", None, STD) for name in _LATENCIES),
-        *(Figure(f"{stats}{name}.p{q}", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (25, 75)),
+        *latencies_of(f"{stats}{{latency}}.{{statistic}}", _LATENCIES, "in the file's time unit", factor, _STATISTICS),
         Figure(f"{stats}output_latency.mean", None, "no column; e2e - ttft"),
         Figure(f"{stats}output_inference_speed.mean", None, "no column; about 1000 / tpot"),
         Figure(f"{stats}output_throughput.mean", None, "a mean over requests, not of the run"),

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 from interchange import build
 from interchange.build import build_run
-from interchange.fields import OTHER_PERCENTILE, STD, Figure, Format, has_keys, one_of, statistics_of, take
+from interchange.fields import Figure, Format, has_keys, latencies_of, one_of, take
 from interchange.json_reader import Document
 from interchange.typed_json import Name, Record, either, whole
 from warehouse.bundles.imported_run import ImportedRun
 
 _OWN_TOKENS = "genai-perf's own token count"
 _LATENCIES = {"time_to_first_token": "ttft", "request_latency": "e2e"}
-_QUANTILES = ("p50", "p90", "p95", "p99")
+_STATISTICS = ("avg", "p50", "p90", "p95", "p99")
 _UNTIL_2501 = "until 25.01"
 _ENDPOINTS = {"completions": "completions", "chat": "chat"}
 _FIGURES: tuple[Figure, ...] = (
@@ -29,19 +29,12 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("request_count.avg", "requests_completed"),
     Figure("request_throughput.avg", "request_per_s"),
     Figure("request_goodput.avg", "goodput_request_per_s", "under the bounds in input_config"),
-    *(Figure(f"{name}.avg", f"{ours}_mean_ms") for name, ours in _LATENCIES.items()),
-    *(
-        figure
-        for name, ours in _LATENCIES.items()
-        for figure in statistics_of(f"{name}.{{}}", ours, statistics=_QUANTILES)
-    ),
-    Figure("inter_token_latency.avg", None, _OWN_TOKENS),
-    *(Figure(f"inter_token_latency.{p}", None, _OWN_TOKENS) for p in _QUANTILES),
+    *latencies_of("{latency}.{statistic}", _LATENCIES, statistics=_STATISTICS),
+    *latencies_of("{latency}.{statistic}", _LATENCIES, statistics=("std", "p1", "p5", "p10", "p25", "p75")),
+    *(Figure(f"inter_token_latency.{statistic}", None, _OWN_TOKENS) for statistic in _STATISTICS),
     Figure("output_token_throughput.avg", None, _OWN_TOKENS),
     Figure("output_sequence_length.avg", None, _OWN_TOKENS),
     Figure("input_sequence_length.avg", None, _OWN_TOKENS),
-    *(Figure(f"{name}.std", None, STD) for name in _LATENCIES),
-    *(Figure(f"{name}.p{q}", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (1, 5, 10, 25, 75)),
 )
 _NOTES = {
     "input_config.model_names": f"target, if it is one model; input_config.model {_UNTIL_2501}",

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from interchange import build
 from interchange.build import build_run
-from interchange.fields import OTHER_PERCENTILE, Figure, Format, Taken, has_keys, latency_columns, statistics_of, take
+from interchange.fields import Figure, Format, Taken, has_keys, latencies_of, latency_columns, take
 from interchange.formats import inference_perf_requests as per_request
 from interchange.formats.inference_perf_requests import Request
 from interchange.json_reader import Document
@@ -28,6 +28,7 @@ _LATENCIES = {
     "time_per_output_token": ("tpot", _CLIENT),
     "request_latency": ("e2e", ""),
 }
+_STATISTICS = ("mean", "p1", "p5", "p10", "p25", "median", "p50", "p75", "p90", "p95", "p99")
 _FIGURES: tuple[Figure, ...] = (
     Figure("load_summary.concurrency", "concurrency"),
     Figure("load_summary.requested_rate", "request_rate_rps", "if there is no concurrency"),
@@ -45,14 +46,7 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("successes.goodput_metrics.request_goodput", "goodput_request_per_s", "under the bounds in config.yaml"),
     Figure("successes.throughput.output_tokens_per_sec", None, "the client's own count"),
     Figure("successes.throughput.total_tokens_per_sec", None, "likewise"),
-    *(
-        figure
-        for name, (ours, why) in _LATENCIES.items()
-        for figure in statistics_of(f"{_LATENCY}{name}.{{}}", ours, why, 1000.0, ("mean", "p90", "p95", "p99"))
-    ),
-    *(Figure(f"{_LATENCY}{name}.median", f"{ours}_p50_ms", why, 1000.0) for name, (ours, why) in _LATENCIES.items()),
-    *(Figure(f"{_LATENCY}{name}.p50", f"{ours}_p50_ms", why, 1000.0) for name, (ours, why) in _LATENCIES.items()),
-    *(Figure(f"{_LATENCY}{name}.p{q}", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (1, 5, 10, 25, 75)),
+    *latencies_of(f"{_LATENCY}{{latency}}.{{statistic}}", _LATENCIES, "", 1000.0, _STATISTICS),
     Figure(
         f"{_LATENCY}inter_token_latency.mean",
         None,

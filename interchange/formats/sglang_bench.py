@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,21 +10,20 @@ from pydantic import Field
 from interchange.build import build_run
 from interchange.fields import (
     CHUNK_RATE,
-    STD,
     Figure,
     Format,
     Taken,
     has_keys,
+    latencies_of,
     latency_columns,
+    of_each_record,
     one_of,
-    statistics_of,
     take,
 )
 from interchange.formats import request_arrays
 from interchange.formats.request_arrays import RequestArrays
 from interchange.formats.vllm_bench import forget_unknown_loop
-from interchange.json_reader import Document
-from interchange.typed_json import Count, Number, OneLine, Part, at, whole
+from interchange.typed_json import Count, Number, OneLine, Part, at
 from lab.study.methods import METHODS
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
 
@@ -60,13 +58,7 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("concurrency", None, "average requests in flight, not the limit"),
     Figure("max_output_tokens_per_s", None, CHUNK_RATE),
     Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
-    *(
-        figure
-        for name, (ours, why) in _LATENCIES.items()
-        for figure in statistics_of(f"{{}}_{name}_ms", ours, why, statistics=("mean", "p90", "p95", "p99"))
-    ),
-    *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", why) for name, (ours, why) in _LATENCIES.items()),
-    *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
+    *latencies_of("{statistic}_{latency}_ms", _LATENCIES, statistics=("mean", "median", "std", "p90", "p95", "p99")),
 )
 _NOTES = {
     "server_info": "engine; missing until 2025",
@@ -90,12 +82,8 @@ class _Run(RequestArrays):
     branches: Count | None = at("server_info", "speculative_eagle_topk")
 
 
-def _read(documents: Sequence[Document]) -> list[ImportedRun]:
-    return [_run(document) for document in documents]
-
-
-def _run(document: Document) -> ImportedRun:
-    part, owner = whole(document), "a result of SGLang's bench_serving"
+def _run(part: Part, place: str) -> ImportedRun:
+    owner = "a result of SGLang's bench_serving"
     taken, run = take(part, _FIGURES, owner, _NEEDED), part.parse(_Run, owner)
     forget_unknown_loop(part, taken)
     _forget_drawn_lengths(taken, run.random_range_ratio)
@@ -113,12 +101,12 @@ def _run(document: Document) -> ImportedRun:
         taken.drop(latency_columns("icl"), "this version may have divided the gaps over the tokens of a chunk")
     return build_run(
         FORMAT.name,
-        document,
+        part.document,
         part.content,
         taken,
         requests=None if requests is None else ImportedRequests.of(requests),
-        place=f"line {document.line}" if document.line > 1 else "",
-        labels=part.labels(("tag", "backend")) | Part(document, run.server_info).labels(_SERVER_LABELS),
+        place=place,
+        labels=part.labels(("tag", "backend")) | Part(part.document, run.server_info).labels(_SERVER_LABELS),
     )
 
 
@@ -140,7 +128,7 @@ FORMAT = Format(
     "SGLang `bench_serving`, JSONL",
     "0.4 to 0.5.23",
     lambda value: has_keys(value, *_NEEDED, "backend", "total_output_tokens_retokenized"),
-    _read,
+    of_each_record(_run),
     _FIGURES,
     _NOTES,
 )

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -14,23 +13,22 @@ from pydantic import BeforeValidator, Field
 from interchange.build import build_run
 from interchange.fields import (
     CHUNK_RATE,
-    OTHER_PERCENTILE,
-    STD,
     TRACE,
     Figure,
     Format,
     Moment,
     Taken,
     has_keys,
+    is_record,
+    latencies_of,
     latency_columns,
+    of_each_record,
     one_of,
-    statistics_of,
     take,
 )
 from interchange.formats import request_arrays
 from interchange.formats.request_arrays import TimedArrays
-from interchange.json_reader import Document
-from interchange.typed_json import Count, Name, Part, Record, parts, whole
+from interchange.typed_json import Count, Name, Part, Record
 from warehouse.bundles.imported_run import ImportedRequests, ImportedRun
 
 _ENDPOINTS = {"openai": "completions", "vllm": "completions", "openai-chat": "chat"}
@@ -39,6 +37,7 @@ _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), 
 #: The request rate's key in vLLM 0.3, whose script divided the whole latency by the number of tokens.
 _FIRST = "request_inthroughput"
 _POSITIONS = "spec_decode_per_position_acceptance_rates"
+_STATISTICS = ("mean", "std", "p25", "p50", "median", "p75", "p80", "p90", "p95", "p99", "p99.9")
 _FIGURES: tuple[Figure, ...] = (
     Figure("model_id", "target"),
     Figure("num_prompts", "num_prompts"),
@@ -69,15 +68,12 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("max_output_tokens_per_s", None, CHUNK_RATE),
     Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
     Figure("rtfx", None, "a factor for audio"),
-    *(figure for name, (ours, why) in _LATENCIES.items() for figure in statistics_of(f"{{}}_{name}_ms", ours, why)),
-    *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", why) for name, (ours, why) in _LATENCIES.items()),
-    *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
+    *latencies_of("{statistic}_{latency}_ms", _LATENCIES, statistics=_STATISTICS),
     *(
         Figure(f"{statistic}_{name}_ms", None, "has the wait for the client's own limit")
         for name in ("client_queue_time", "e2el_including_client_queue")
-        for statistic in ("mean", "median", "std", "p25", "p50", "p75", "p80", "p90", "p95", "p99", "p99.9")
+        for statistic in _STATISTICS
     ),
-    *(Figure(f"p{q}_{name}_ms", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (25, 75, 80, 99.9)),
 )
 _NOTES = {
     "date": "a label: it has no time zone",
@@ -94,9 +90,8 @@ _NEEDED = ("model_id", "completed", "duration", "total_input_tokens", "output_th
 
 
 def _is_result(value: object) -> bool:
-    if isinstance(value, list):  # a sweep's summary.json
-        return bool(value) and all(isinstance(result, dict) and _is_result(result) for result in value)
-    return has_keys(value, *_NEEDED, "request_throughput") or has_keys(value, *_NEEDED, _FIRST)
+    """Return whether it is a result, or the list of some in a sweep's summary.json."""
+    return is_record(value, *_NEEDED, "request_throughput") or is_record(value, *_NEEDED, _FIRST)
 
 
 def _is_sweep(value: object) -> bool:
@@ -121,16 +116,6 @@ def _config(value: object) -> object:
 
 class _Run(TimedArrays):
     speculative_config: Annotated[_Speculation | None, BeforeValidator(_config)] = None
-
-
-def _read(documents: Sequence[Document]) -> list[ImportedRun]:
-    return [run for document in documents for run in _runs(document)]
-
-
-def _runs(document: Document) -> list[ImportedRun]:
-    if isinstance(document.value, list):
-        return [_run(part, f"[{part.at[0]}]") for part in parts(document, document.value)]
-    return [_run(whole(document), f"line {document.line}" if document.line > 1 else "")]
 
 
 def _run(part: Part, place: str) -> ImportedRun:
@@ -178,7 +163,7 @@ FORMAT = Format(
     "`vllm bench serve`, plain, detailed or appended",
     "vLLM 0.3 to 0.32.0",
     lambda value: _is_result(value) and not _is_sweep(value),
-    _read,
+    of_each_record(_run),
     _FIGURES,
     _NOTES,
 )

@@ -96,25 +96,10 @@ def _state(settings: Settings, dataset: Dataset) -> DatasetState:
 
 
 def _declared(dataset: Dataset, state: Literal["built in", "missing"]) -> DatasetState:
-    return DatasetState(
-        name=dataset.name,
-        state=state,
-        what=dataset.what,
-        source=dataset.source,
-        licence=dataset.licence,
-        how_to_get=dataset.how_to_get,
-        columns=dataset.columns,
-        synthetic=dataset.synthetic,
-    )
+    about = ("name", "what", "source", "licence", "how_to_get", "columns", "synthetic")
+    return DatasetState(state=state, **{name: getattr(dataset, name) for name in about})
 
 
 def _registered(dataset: Dataset, entry: registry.Registered) -> DatasetState:
-    theirs = {
-        "name": entry.name,
-        "state": "registered",
-        "sha256": entry.sha256,
-        "stock": entry.stock,
-        "original_name": entry.original_name,
-        "added_at": entry.added_at,
-    }
-    return _declared(dataset, "missing").model_copy(update=theirs)
+    own = {name: getattr(entry, name) for name in ("name", "sha256", "stock", "original_name", "added_at")}
+    return _declared(dataset, "missing").model_copy(update=own | {"state": "registered"})

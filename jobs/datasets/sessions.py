@@ -1,15 +1,14 @@
 """Converts conversations into the turns of sessions: from messages, or from requests that each repeat the earlier ones.
 
 A turn of a row holds what is new in its request, with the recorded answer to it. Every format with conversations gives
-rows with `turns`; a format whose records are single requests names the session of each, and `joined` puts them
-together.
+rows with `turns`; a format whose records are single requests names the session of each, and `traces.sessions_of` puts
+them together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from lab.study.workload import NO_TEXT, Sessions
 #: The size in tokens of a prompt's block, in traces that record the hashes of blocks.
 BLOCK_TOKENS = 512
 _OF_BLOCK, _OF_TURN, _OF_THINK = 4, 5, 6
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +73,6 @@ def what_is_new(
     if len(messages) < count + 2 or list(messages[:count]) != list(before) or messages[count].role != "assistant":
         return None
     return tuple(messages[count + 1 :]), messages[count].content
-
-
-def joined(rows: Iterable[T], key: Callable[[T], str | None], join: Callable[[list[T]], T]) -> tuple[T, ...]:
-    """Join rows of the same session, at the position of the first; rows without a session stay alone."""
-    groups: dict[object, list[T]] = {}
-    for index, row in enumerate(rows):
-        session = key(row)
-        groups.setdefault(index if session is None else session, []).append(row)
-    return tuple(group[0] if len(group) == 1 else join(group) for group in groups.values())
 
 
 def replayed(

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from jobs.datasets.formats import Category, Record, Row, RowError, Tokens, Words, checked
 from jobs.datasets.prompt import Message, text_of
-from jobs.datasets.sessions import RowTurn, joined, what_is_new
+from jobs.datasets.sessions import RowTurn, what_is_new
 from lab.study.workload import NO_TEXT
 
 _MOONCAKE_EXAMPLE = '{"session_id": "s1", "timestamp": 0, "input_length": 655, "output_length": 52, "hash_ids": [0, 1]}'
@@ -208,10 +208,11 @@ def _seconds(span: Mapping[str, Any], name: str) -> float | None:
 
 
 def sessions_of(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Join the rows of each session. Rows of formats without sessions stay as they are."""
-    if all(row.session is None for row in rows):
-        return tuple(rows)
-    return joined(rows, lambda row: row.session, _joined)
+    """Join the rows of each session, at the position of the first. Rows without a session stay as they are."""
+    groups: dict[object, list[Row]] = {}
+    for index, row in enumerate(rows):
+        groups.setdefault(index if row.session is None else row.session, []).append(row)
+    return tuple(group[0] if len(group) == 1 else _joined(group) for group in groups.values())
 
 
 def _joined(rows: list[Row]) -> Row:

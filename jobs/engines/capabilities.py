@@ -6,15 +6,14 @@ import functools
 import hashlib
 import json
 import logging
-import os
 import re
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel
 
+from host.files import write_whole
 from host.settings import Settings
 from jobs.engines.caches import cache_variables
 from jobs.engines.captures import captures, release
@@ -38,7 +37,6 @@ logger = logging.getLogger(__name__)
 _PROBE_TIMEOUT_S = 180.0
 #: Such as 0.12.0, v1.2.0rc3, 0.5.6.post2 and 0.32.0+cpu.
 _VERSION = re.compile(r"v?\d+(\.\d+)+([.-]?[a-z]+[.-]?\d+)*([+-][\w.+-]+)?")
-_FLAG_TYPES = TypeAdapter(dict[str, FlagType])
 
 
 class Capabilities(Frozen):
@@ -82,7 +80,7 @@ def capabilities_of(settings: Settings, engine: str, profile: Profile, *, probe:
     """
     kind = KINDS[profile.kind]
     flags = None if kind.flags is None else tuple(kind.flags)
-    known = _Reported(kind.methods, flags, None, dict(kind.flags or {}))
+    known = _Reported(methods=kind.methods, flags=flags, types=dict(kind.flags or {}))
     version = installed_version(settings, profile, probe=probe)
     reported = _reported(settings, profile, probe=probe) or (None if probe else _captured(kind.name, version)) or known
     return Capabilities(
@@ -93,26 +91,23 @@ def capabilities_of(settings: Settings, engine: str, profile: Profile, *, probe:
         flags=reported.flags,
         gpus=nvidia_gpus(),
         speculation=reported.speculation,
-        flag_types=reported.flag_types,
+        flag_types=reported.types,
     )
 
 
-class _Reported(NamedTuple):
+class _Reported(BaseModel):
     """What an engine reports about itself, or what is known about its kind."""
 
     methods: tuple[str, ...]
     flags: tuple[str, ...] | None
-    speculation: tuple[str, ...] | None
-    flag_types: dict[str, FlagType] | None
+    speculation: tuple[str, ...] | None = None
+    types: dict[str, FlagType] | None = None
 
 
 def _captured(kind: str, version: str | None) -> _Reported | None:
     """Return what an engine of this very build reported when it was tried."""
     capture = captures().get((kind, release(version or "")))
-    if capture is None or capture.version != version:
-        return None
-    reported = capture.reported
-    return _Reported(reported.methods, reported.flags, reported.speculation, reported.types)
+    return None if capture is None or capture.version != version else _Reported(**vars(capture.reported))
 
 
 def installed_version(settings: Settings, profile: Profile, *, probe: bool = True) -> str | None:
@@ -147,17 +142,11 @@ def _reported(settings: Settings, profile: Profile, *, probe: bool) -> _Reported
         printed = _output((str(python), "-I", str(script)), _environment(settings, profile), key)
         if not printed or not printed.strip():
             return None
-        _store(cached, printed.strip().splitlines()[-1])
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(cached, printed.strip().splitlines()[-1])
     try:
-        answer = json.loads(cached.read_text(encoding="utf-8"))
-        keys, types = answer.get("speculation"), answer.get("types")
-        return _Reported(
-            tuple(answer["methods"]),
-            tuple(answer["flags"]),
-            None if keys is None else tuple(keys),
-            None if types is None else _FLAG_TYPES.validate_python(types),
-        )
-    except (ValueError, LookupError):
+        return _Reported.model_validate_json(cached.read_bytes())
+    except ValueError:
         cached.unlink(missing_ok=True)  # damaged: the next call probes again
         return None
 
@@ -208,13 +197,3 @@ def _output(words: tuple[str, ...], environment: tuple[tuple[str, str], ...], _i
         logger.warning("%s failed: %s", " ".join(words), done.stderr.strip()[-500:])
         return None
     return done.stdout
-
-
-def _store(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    writing = file.with_suffix(f".{os.getpid()}.writing")
-    try:
-        writing.write_text(text, encoding="utf-8")
-        writing.rename(file)
-    finally:
-        writing.unlink(missing_ok=True)

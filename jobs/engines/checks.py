@@ -22,6 +22,7 @@ from jobs.engines.speculation.checks import option_problems
 from lab.study import Arm, FlagValue, Sampling, Server, Speculation, Study, Tune
 from lab.study.methods import METHODS
 from lab.study.tune import drafts
+from lab.validity.words import listed
 
 Problem = tuple[str, str]
 #: Headers that requests have anyway, in lower case.
@@ -304,9 +305,7 @@ def _methods(has: Capabilities) -> str:
 
 
 def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-    return (", ".join(listed[:_SHOWN]) + more) or "none"
+    return listed(list(names), _SHOWN) or "none"
 
 
 def side_by_side_problems(study: Study, *, has_gpu: bool) -> Iterator[Problem]:

@@ -23,7 +23,7 @@ from lab import roles
 from lab.errors import UserError
 from lab.roles import Actor, Change
 from warehouse.app_db import audit, worker_rights
-from warehouse.app_db.engine import DATABASE_ERRORS, app_engine
+from warehouse.app_db.engine import DATABASE_ERRORS, open_engine
 from warehouse.bundles.store import policy_of_host
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -61,18 +61,13 @@ def enroll(settings: Settings, host: str, way: Way, *, actor: Actor) -> tuple[st
     if settings.own_broker_url is None:
         raise UserError("hosts elsewhere need a broker that they can reach: set DRAFTHOUSE_BROKER_URL")
     role, password = _role(settings, host), secrets.token_urlsafe(32)
-    database = app_engine(settings.app_database_url)
-    try:
+    with _open_database(settings) as database:
         with database.begin() as connection:
             _make_role(connection, role, password)
             worker_rights.renew(connection)
             audit.record(connection, actor, Change.HOSTS, host, enrolled=True)
         with database.begin() as connection:
             _end_sessions(connection, role)
-    except DATABASE_ERRORS as error:
-        raise _refused(error) from None
-    finally:
-        database.dispose()
     with _broker(settings) as broker:
         number = broker.get_connection_kwargs().get("db") or 0
         broker.acl_deluser(role)  # ends its connections
@@ -114,8 +109,7 @@ def revoke(settings: Settings, host: str, *, actor: Actor) -> list[str]:
     """
     roles.require(actor, Change.HOSTS)
     role = _role(settings, host)
-    database = app_engine(settings.app_database_url)
-    try:
+    with _open_database(settings) as database:
         with database.begin() as connection:  # committed first: no session may begin after they were ended
             quoted, had = _quoted(connection, role), _exists(connection, role)
             if had:
@@ -127,10 +121,6 @@ def revoke(settings: Settings, host: str, *, actor: Actor) -> list[str]:
             with database.begin() as connection:
                 _end_sessions(connection, role)
                 connection.exec_driver_sql(f"DROP ROLE {quoted}")
-    except DATABASE_ERRORS as error:
-        raise _refused(error) from None
-    finally:
-        database.dispose()
     with _broker(settings) as broker:
         if not broker.acl_deluser(role) and not had:  # it ends connections, too
             raise UserError(f"{host} has no keys: `drafthouse worker enroll {host}` makes some")
@@ -176,12 +166,18 @@ def _quoted(connection: sa.Connection, name: str) -> str:
     return connection.dialect.identifier_preparer.quote_identifier(name)
 
 
-def _refused(error: Exception) -> UserError:
-    why = str(getattr(error, "orig", error)).partition("\n")[0]
-    return UserError(
-        f"{why}: enroll and revoke with a database user that may make roles, that is a superuser's "
-        "DRAFTHOUSE_DATABASE_URL or, from PostgreSQL 16 on, after `ALTER ROLE drafthouse CREATEROLE`"
-    )
+@contextlib.contextmanager
+def _open_database(settings: Settings) -> Iterator[sa.Engine]:
+    """Reach the database. Raises UserError in place of its errors."""
+    try:
+        with open_engine(settings.app_database_url) as database:
+            yield database
+    except DATABASE_ERRORS as error:
+        why = str(getattr(error, "orig", error)).partition("\n")[0]
+        raise UserError(
+            f"{why}: enroll and revoke with a database user that may make roles, that is a superuser's "
+            "DRAFTHOUSE_DATABASE_URL or, from PostgreSQL 16 on, after `ALTER ROLE drafthouse CREATEROLE`"
+        ) from None
 
 
 def _database_url(settings: Settings, way: Way, role: str, password: str) -> str:

@@ -176,22 +176,10 @@ def record_presence(engine: sa.Engine, worker: str, job_id: str | None) -> bool:
         return bool(connection.scalar(first) == worker)
 
 
-def record_waiting(engine: sa.Engine, worker: str, waits_for: str | None) -> None:
-    """Record why the worker starts no engine; None if it may."""
+def record(engine: sa.Engine, worker: str, **columns: str | None) -> None:
+    """Set columns of the worker's row: what it `waits_for`, which engines it `keeps`, its `queue` (see WorkerInfo)."""
     with engine.begin() as connection:
-        _update(connection, worker, waits_for=waits_for)
-
-
-def record_kept(engine: sa.Engine, worker: str, keeps: str | None) -> None:
-    """Record which engines the worker keeps for the next study; None without any."""
-    with engine.begin() as connection:
-        _update(connection, worker, keeps=keeps)
-
-
-def record_queue(engine: sa.Engine, worker: str, queue: str) -> None:
-    """Record the queue of the broker by which the worker is woken."""
-    with engine.begin() as connection:
-        _update(connection, worker, queue=queue)
+        _update(connection, worker, **columns)
 
 
 def queues_for(engine: sa.Engine, study: Study) -> list[str]:
@@ -228,8 +216,7 @@ def asked_to_drain(engine: sa.Engine, worker: str) -> bool:
 
 def store_engines(engine: sa.Engine, worker: str, engines: Sequence[Capabilities]) -> None:
     """Store the capabilities of the worker's engines."""
-    with engine.begin() as connection:
-        _update(connection, worker, engines_json=_ENGINES.dump_json(list(engines)).decode())
+    record(engine, worker, engines_json=_ENGINES.dump_json(list(engines)).decode())
 
 
 def known_engines(engine: sa.Engine) -> list[Capabilities]:

@@ -64,8 +64,8 @@ def between(value: float, low: float | None, high: float | None, write: Callable
     return f"{write(low)} to {write(high)}"
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
+def counted(number: int, noun: str, nouns: str | None = None) -> str:
+    return f"{number} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def percent(value: float | None, low: float | None = None, high: float | None = None) -> str:

@@ -34,7 +34,6 @@ class Components:
     run: float  # of a pair of runs on these, with the prompts that they had
     request: float | None  # of one prompt's share in a pair of runs; divided by the number of prompts
     num_prompts: float | None  # of the runs measured: the harmonic mean
-    starts_df: int
     gains: tuple[float, ...]  # the log ratio of each cell, averaged over its engine starts
 
     def of_block(self, runs_per_start: int, num_prompts: float) -> float | None:
@@ -72,8 +71,8 @@ def components(past: Sequence[PastRatio], request: float | None = None) -> Compo
     prompt_counts = [ratio.num_prompts for ratio in past if ratio.num_prompts]
     prompts = len(prompt_counts) / sum(1 / count for count in prompt_counts) if prompt_counts else None
     if runs_df < LEAST_DF:
-        return Components(None, total, request, prompts, starts_df, gains)
+        return Components(None, total, request, prompts, gains)
     within = float(sum(((values - values.mean()) ** 2).sum() for values in starts) / runs_df)
     # A mean of m runs has 1 / m of their variance: weighted as the cells are.
     shares = sum(np.mean([1 / len(runs) for runs in launches]) * (len(launches) - 1) for launches in repeated)
-    return Components(max(total - within * float(shares / starts_df), 0.0), within, request, prompts, starts_df, gains)
+    return Components(max(total - within * float(shares / starts_df), 0.0), within, request, prompts, gains)

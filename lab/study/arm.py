@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, ValidationInfo, field_validator, model_validator
 
 from lab.study.methods import method_of
 from lab.study.model_base import FlagValue, Frozen, Input, Name, RecordField
@@ -14,6 +14,31 @@ from lab.study.model_base import FlagValue, Frozen, Input, Name, RecordField
 SCHEDULE = "num_speculative_tokens_per_batch_size"
 #: vLLM's option for how many answers its suffix tree keeps.
 CACHED_ANSWERS = "suffix_decoding_max_cached_requests"
+
+
+def _null_in(value: JsonValue) -> str | None:
+    """Return the path of the first null inside, like `.a[2].b`, or None."""
+    if isinstance(value, dict):
+        inner = ((f".{key}", item) for key, item in value.items())
+    elif isinstance(value, list):
+        inner = ((f"[{index}]", item) for index, item in enumerate(value))
+    else:
+        return None
+    for step, item in inner:
+        path = "" if item is None else _null_in(item)
+        if path is not None:
+            return step + path
+    return None
+
+
+def _without_null(settings: dict[str, JsonValue], info: ValidationInfo) -> dict[str, JsonValue]:
+    """Refuse null: TOML, the readable form of a study, has none."""
+    if path := _null_in(settings):
+        raise ValueError(f"{info.field_name}{path} is null, which a study cannot contain: leave it out")
+    return settings
+
+
+_Settings = Annotated[dict[str, JsonValue], AfterValidator(_without_null)]
 
 
 class Speculation(Frozen):
@@ -42,14 +67,9 @@ class Speculation(Frozen):
     prompt_lookup_max: Annotated[int | None, Input("longest")] = Field(
         default=None, ge=1, le=1_000_000, title="Longest match"
     )
-    options: Annotated[dict[str, JsonValue], Input("draft_tensor_parallel_size = 1")] = Field(
+    options: Annotated[_Settings, Input("draft_tensor_parallel_size = 1")] = Field(
         default_factory=dict, title="All options of the method"
     )
-
-    @field_validator("options")
-    @classmethod
-    def _no_null(cls, options: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        return _without_null("options", options)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -190,7 +210,7 @@ class Arm(Frozen):
     )
     speculation: Speculation | None = Field(default=None, title="Speculation")
     flags: Annotated[dict[str, FlagValue], Input("max-num-seqs = 8")] = Field(default_factory=dict, title="Flags")
-    config: Annotated[dict[str, JsonValue], Input("kv-cache-dtype: fp8")] = Field(
+    config: Annotated[_Settings, Input("kv-cache-dtype: fp8")] = Field(
         default_factory=dict, title="Engine configuration file"
     )
     environment: Annotated[dict[str, str], Input("OMP_NUM_THREADS=1")] = Field(
@@ -198,30 +218,3 @@ class Arm(Frozen):
     )
     server: Server | None = Field(default=None, title="Server")
     baseline: bool = Field(default=False, title="Baseline", description="The arm that the others are compared with")
-
-    @field_validator("config")
-    @classmethod
-    def _no_null(cls, config: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        return _without_null("config", config)
-
-
-def _without_null(name: str, settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Refuse null: TOML, the readable form of a study, has none."""
-    if path := _null_in(settings):
-        raise ValueError(f"{name}{path} is null, which a study cannot contain: leave it out")
-    return settings
-
-
-def _null_in(value: JsonValue) -> str | None:
-    """Return the path of the first null inside, like `.a[2].b`, or None."""
-    if isinstance(value, dict):
-        inner = ((f".{key}", item) for key, item in value.items())
-    elif isinstance(value, list):
-        inner = ((f"[{index}]", item) for index, item in enumerate(value))
-    else:
-        return None
-    for step, item in inner:
-        path = "" if item is None else _null_in(item)
-        if path is not None:
-            return step + path
-    return None

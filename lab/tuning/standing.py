@@ -70,16 +70,13 @@ class Standing:
             for setting in settings
             if setting != chosen
             and self.upper(setting, chosen) > _MARGIN
-            and self._at_most(setting) > at_least + _MARGIN
+            and float(self.most[self.settings.index(setting)]) > at_least + _MARGIN
         )
 
     def _at_least(self, setting: Setting) -> float:
         index = self.settings.index(setting)
         uncertain = self.deviations * math.sqrt(float(self.covariance[index, index]))
         return 0.0 if setting == NONE else float(self.gains[index]) - uncertain
-
-    def _at_most(self, setting: Setting) -> float:
-        return float(self.most[self.settings.index(setting)])
 
     def _there(self, among: Iterable[Setting] | None) -> list[Setting]:
         wanted = set(self.settings if among is None else among)

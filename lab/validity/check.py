@@ -50,6 +50,8 @@ class Missing:
 
 #: None if the check passes or does not apply (no GPU, no speculation).
 Answer = Fired | Missing | None
+#: Of a check of a study.
+Answers = Iterable[Fired | Missing]
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Check(Declaration):
 class StudyCheck(Declaration):
     """A check of the completed runs of a study together. `needs` as for a `Check`."""
 
-    rule: Callable[[Sequence[StudyRun]], Sequence[Fired | Missing]]
+    rule: Callable[[Sequence[StudyRun]], Answers]
     needs: tuple[str, ...] | None = None
 
     def judge(self, runs: Sequence[StudyRun], unrecorded: Iterable[str] = ()) -> list[Finding | Skipped]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def percent(share: float) -> str:
     """Format a share: 0.125 as "12.5 %"."""
@@ -16,7 +18,7 @@ def of_requests(part: int, whole: int) -> str:
     return f"{part} of {whole} {'request' if whole == 1 else 'requests'}"
 
 
-def listed(names: list[str], most: int = 3) -> str:
+def listed(names: Sequence[str], most: int = 3) -> str:
     """Join the first few names and count the rest."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -11,6 +11,7 @@ from jobs.host_report import Finding
 from lab.metrics.number_format import percentage, times
 from lab.study import Arm, Load, Speculation, Study, Workload
 from lab.study.reference_pair import DRAFTS, FLAGS, TARGET
+from lab.validity.words import listed
 
 #: Methods that can be tried with the reference models, and the draft that each needs.
 _TRIED = {**DRAFTS, "ngram": None}
@@ -73,8 +74,7 @@ def judged(
             for method in tried(engine, target)
         ]
         if others := [method for method in engine.methods if method not in tried(engine, target)]:
-            more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-            words = f"listed, not tried here: {', '.join(others[:_MOST_NAMED])}{more}: they need models made for them"
+            words = f"listed, not tried here: {listed(others, _MOST_NAMED)}: they need models made for them"
             found.append(Finding(f"{engine.engine}: other methods", ok=True, found=words))
     if engines:
         first = engines[0].engine

@@ -16,10 +16,7 @@ def test_part_sizes_prints_rounds_of_the_ingester_and_bundles_that_become_visibl
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sizes, "_ROUNDS", 2)
-    with (
-        running_server() as server,
-        sizes._lab(Settings(home=tmp_path), server.url.format(name="postgres"), 0) as own,
-    ):
+    with running_server() as server, sizes._lab(Settings(home=tmp_path), server) as own:
         sizes.show_rounds(own, 20)
         sizes.show_bundles(own, 2, 0.1)
     printed = capsys.readouterr().out

@@ -20,6 +20,7 @@ from benchmarks.storing import idle, publish
 from host.settings import Settings
 from lab.errors import EngineError
 from lab.study import Load, Workload
+from services.verifying.pace import beside_steady_server
 from services.verifying.processes import vllm_environment
 from services.verifying.rival import write_dataset
 from tests.workers.homes import Home, link_reference_models, new_home
@@ -64,8 +65,8 @@ def test_parts_client_and_rate_measure_one_server_with_both_clients(vllm: Settin
             assert 0 < side.figures.output_tok_per_s < most
         return ours.figures.gap_p99_ms, theirs.figures.gap_p99_ms
 
-    (ours_ms, theirs_ms), server_ms = rate.beside_server(both)
-    assert min(ours_ms, theirs_ms, server_ms) > 15
+    (ours_ms, theirs_ms), written = beside_steady_server(both, rate.TICK_S)
+    assert min(ours_ms, theirs_ms, written["gap_p99_ms"]) > 15
 
 
 def test_part_rate_has_our_loops_lag_and_the_servers_gaps(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +132,7 @@ def test_part_beside_measures_a_server_alone_and_with_everything_at_work(
         load, workload = Load(max_concurrency=2, num_prompts=4), Workload(output_tokens=16)
         beside.measure(home.settings, base_url, "steady", 1, size=TINY, load=load, workload=workload)
 
-    rate.beside_server(measure)
+    beside_steady_server(measure, rate.TICK_S)
     printed = capsys.readouterr().out
     assert "nothing beside it" in printed
     assert printed.count("95 % interval") == 3

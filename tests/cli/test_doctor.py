@@ -14,7 +14,7 @@ from access import accounts
 from host import quiet
 from host.settings import Settings
 from jobs.fleet import hosts, leases
-from jobs.fleet.worker_registry import record_waiting, register_worker
+from jobs.fleet.worker_registry import record, register_worker
 from jobs.host_report import Finding
 from jobs.policy import policy_file
 from lab.roles import Role
@@ -103,7 +103,7 @@ def test_each_slot_is_said_with_what_its_worker_measures(home: Home) -> None:
     leases.claim(home.database, f"{platform.node()}/2", 30.0)
     found = doctor._slots(settings, home.database).found
     assert found == f"slot {first} (free); slot {second} (measures {job_id}, test study)"
-    record_waiting(home.database, f"{platform.node()}/1", "GPU 0 is used by python (process 17 of ada)")
+    record(home.database, f"{platform.node()}/1", waits_for="GPU 0 is used by python (process 17 of ada)")
     found = doctor._slots(settings, home.database).found
     assert found.startswith(f"slot {first} (waits: GPU 0 is used by python (process 17 of ada)); slot {second} (meas")
 
@@ -112,7 +112,7 @@ def test_a_worker_of_the_whole_host_that_waits_says_so(home: Home) -> None:
     name, gone = f"{platform.node()}/1", lambda _worker: False
     register_worker(home.database, name, host=platform.node(), hardware="H200", gpus=1, is_dead=gone)
     assert "(" not in doctor._slots(home.settings, home.database).found
-    record_waiting(home.database, name, "GPU 0 is used by python (process 17 of ada)")
+    record(home.database, name, waits_for="GPU 0 is used by python (process 17 of ada)")
     assert doctor._slots(home.settings, home.database).found.endswith(
         " (waits: GPU 0 is used by python (process 17 of ada))"
     )

@@ -84,7 +84,7 @@ def test_an_error_before_the_first_run_fails_only_its_job(home: Home) -> None:
     assert claimed is not None
     with heartbeat(home, claimed) as beating:
         broken = dataclasses.replace(claimed, study=None)  # type: ignore[arg-type]  # on purpose
-        run_job(home.settings, home.database, broken, "me", beating, kept=KeptEngines(home.settings))
+        run_job(home.settings, broken, beating, kept=KeptEngines(home.settings))
     job = home.job(claimed.job_id)
     assert (job.state, job.progress) == ("failed", None)
     assert (job.error or "").startswith("an error inside Drafthouse (AttributeError: ")

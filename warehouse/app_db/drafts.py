@@ -15,8 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from lab.roles import Actor
-from warehouse.app_db import schema
-from warehouse.app_db.engine import reading
+from warehouse.app_db import saved_views, schema
 from warehouse.app_db.saved_views import MAX_STATE_LENGTH
 
 KEPT_FOR = timedelta(days=30)
@@ -52,10 +51,7 @@ def save(engine: sa.Engine, page: str, draft_id: str, state: Mapping[str, Any], 
 
 def load(engine: sa.Engine, page: str, draft_id: str) -> dict[str, Any] | None:
     """Return the draft's last state, or None if there is none."""
-    query = sa.select(_VIEWS.c.state_json).where(_VIEWS.c.view_id == draft_id, _VIEWS.c.page == _name(page))
-    with reading(engine).connect() as connection:
-        text = connection.scalar(query)
-    return None if text is None else dict(json.loads(text))
+    return saved_views.load(engine, _name(page), draft_id)
 
 
 def _name(page: str) -> str:

@@ -70,9 +70,9 @@ def app_engine(url: str, *, connections: tuple[int, int] = (5, 10), gives_way: b
 
 
 @contextlib.contextmanager
-def open_engine(url: str) -> Iterator[sa.Engine]:
+def open_engine(url: str, *, connections: tuple[int, int] = (5, 10)) -> Iterator[sa.Engine]:
     """Connect to the app database for the block alone. Raises RevisionError."""
-    engine = app_engine(url)
+    engine = app_engine(url, connections=connections)
     try:
         yield engine
     finally:

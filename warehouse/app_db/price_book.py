@@ -38,11 +38,6 @@ def entries(engine: sa.Engine) -> list[Entry]:
         return [_entry(row) for row in connection.execute(query).mappings()]
 
 
-def book(engine: sa.Engine) -> list[Price]:
-    """Return the prices in force, for `lab.cost.price_on`."""
-    return [entry.price for entry in entries(engine) if entry.withdrawn_at is None]
-
-
 def add(engine: sa.Engine, price: Price, *, actor: Actor) -> int:
     """Add an entry and return its number. A price that is in force already is not added again. Raises AccessError."""
     roles.require(actor, Change.PRICES)

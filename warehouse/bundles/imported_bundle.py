@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -42,7 +42,7 @@ Sources = Mapping[str, Callable[[], Iterable[bytes]]]
 
 
 class ImportedRecord(Frozen):
-    """`run.json` of an imported run. Its requests are in a file of their own, so `run.requests` is None here.
+    """`run.json` of an imported run. Its requests are in a file of their own, so `run.requests` is None in `run.json`.
 
     A job of imported runs holds the results of one tool for one target, or all results with the same label `study`.
     """
@@ -52,15 +52,6 @@ class ImportedRecord(Frozen):
     job_id: str
     study_id: str
     study_name: str
-    run: ImportedRun
-
-
-@dataclass(frozen=True)
-class ImportedBundle:
-    """One imported run, as read from its folder; `run` has its requests."""
-
-    folder: Path
-    record: ImportedRecord
     run: ImportedRun
 
 
@@ -132,15 +123,17 @@ def _write_source(path: Path, source: SourceFile, sources: Sources, written: dic
         written[source.sha256] = path
 
 
-def read_imported(folder: Path) -> ImportedBundle:
-    """Read one bundle. Raises BundleError for a folder that is incomplete or of another format."""
+def read_imported(folder: Path) -> ImportedRecord:
+    """Read one bundle; its run has the requests. Raises BundleError for a folder that is incomplete or of another
+    format.
+    """
     record = read_record(folder)
     for source in (record.run.source, *record.run.companions):
         if not _SHA256.fullmatch(source.sha256) or not (folder / SOURCE_FOLDER / source.sha256).is_file():
             raise BundleError(f"{folder}: the file it was imported from is missing")
     path = folder / REQUESTS_FILE
     requests = ImportedRequests(read_columns(path, ImportedRequests.schema)) if path.exists() else None
-    return ImportedBundle(folder, record, replace(record.run, requests=requests))
+    return record.model_copy(update={"run": replace(record.run, requests=requests)})
 
 
 def known_of_all(completed: ImportedRequests) -> frozenset[str]:

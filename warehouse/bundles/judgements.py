@@ -124,13 +124,9 @@ def judgement_file(bundles: Path, judgement_id: str) -> Path:
 def stored_ids(bundles: Path) -> list[str]:
     """Return the ids of all judgements, sorted; empty without a folder."""
     with contextlib.suppress(FileNotFoundError), os.scandir(judgements_folder(bundles)) as entries:
-        names = [entry.name for entry in entries]
-        return sorted(name.removesuffix(_ENDING) for name in names if _is_judgement(name))
+        names = [entry.name for entry in entries if not entry.name.startswith(_TEMPORARY)]
+        return sorted(name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING))
     return []
-
-
-def _is_judgement(name: str) -> bool:
-    return name.endswith(_ENDING) and not name.startswith(_TEMPORARY)
 
 
 def write_judgement(bundles: Path, judgement: Judgement) -> None:

@@ -51,16 +51,12 @@ def read_columns(path: Path, schema: pa.Schema) -> pa.Table:
             num_rows = file.metadata.num_rows
         read = {name: part[name] for some, part in zip(together, parts, strict=True) for name in some}
         columns: list[Any] = [
-            _cast(read[field.name], field.type) if field.name in read else pa.nulls(num_rows, field.type)
+            read[field.name].cast(field.type) if field.name in read else pa.nulls(num_rows, field.type)
             for field in schema
         ]
         return pa.table(columns, schema=schema)
     except (OSError, pa.ArrowException, KeyError) as error:  # the last one if two columns have one name
         raise BundleError(f"{path} cannot be read: {error}") from None
-
-
-def _cast(column: pa.ChunkedArray[Any], wanted: pa.DataType) -> pa.ChunkedArray[Any]:
-    return column if column.type == wanted else column.cast(wanted)
 
 
 def _opened(path: Path) -> pq.ParquetFile:

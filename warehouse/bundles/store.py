@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from host.digest import sha256_of
+from host.files import sha256_of
 from host.settings import Settings
 from lab.errors import BundleError, UserError
 from lab.study.model_base import Frozen

@@ -22,7 +22,7 @@ from lab.errors import DrafthouseError
 from warehouse.bundles.pending import fsync
 from warehouse.ingest.master import BLOCK_BYTES, WRITING, attaching, connect_master, only_ingester, refresh
 from warehouse.ingest.publication import Master
-from warehouse.ingest.rebuild import remove_database, replace_master
+from warehouse.ingest.rebuild import publish_instead, remove_database
 
 _MONTH = "strftime(started_at AT TIME ZONE 'UTC', '%Y-%m')"
 _MONTHS = f"""
@@ -70,9 +70,7 @@ def archive(settings: Settings, before: datetime) -> list[Month]:
                 _copy_the_rest(master.connection, fresh, files)
             with connect_master(fresh) as opened:
                 refresh(opened)
-            replace_master(settings.master_file, fresh)
-            with contextlib.closing(Master(settings.master_file, settings.warehouse_file)) as master:
-                master.publish(only_grown=False)
+            publish_instead(settings, fresh)
     finally:
         remove_database(fresh)
     return months

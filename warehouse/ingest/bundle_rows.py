@@ -19,7 +19,7 @@ from lab.metrics.groups import groups
 from lab.metrics.measure import histograms, measure, samples_ms
 from lab.metrics.rounds import rounds_of
 from lab.validity import Verdict, judge
-from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_imported, requests_bytes
+from warehouse.bundles.imported_bundle import ImportedRecord, is_imported, read_imported, requests_bytes
 from warehouse.bundles.provenance import PROVENANCE_FILE, Provenance, read_provenance
 from warehouse.bundles.record_file import refuse_bomb
 from warehouse.bundles.run_bundle import REQUESTS_FILE, TELEMETRY_FILE, Bundle, read_bundle, read_log
@@ -256,11 +256,11 @@ def _imported_row(row: pa.Table, origin: Provenance, revision: str | None) -> pa
 
 
 def _imported_tables(root: Path, folder: Path) -> Tables:
-    bundle = read_imported(folder)
-    _refuse_renamed(root, folder, bundle.record.job_id, bundle.run.run_id)
+    record = read_imported(folder)
+    _refuse_renamed(root, folder, record.job_id, record.run.run_id)
     if _is_large_import(folder):
         give_back_memory()
-    return imported_tables(bundle)
+    return imported_tables(record)
 
 
 def _is_large_import(folder: Path) -> bool:
@@ -268,9 +268,9 @@ def _is_large_import(folder: Path) -> bool:
     return is_imported(folder) and requests_bytes(folder) >= WORTH_GIVING_BACK_BYTES
 
 
-def imported_tables(bundle: ImportedBundle) -> Tables:
+def imported_tables(record: ImportedRecord) -> Tables:
     """Return the rows of an imported run by table. Raises one of UNSTORABLE for figures that no column can hold."""
-    run, evidence = bundle.run, imported.as_evidence(bundle.record, bundle.run)
+    run, evidence = record.run, imported.as_evidence(record)
     of_run = {
         "recent_requests": imported.request_rows(evidence),
         "run_metrics": rows(METRIC_COLUMNS, [run.metrics]),
@@ -278,7 +278,7 @@ def imported_tables(bundle: ImportedBundle) -> Tables:
         "imported_figures": imported.figure_rows(run),
     }
     of_run |= _verdict_rows(imported.verdict_on(evidence))
-    return _of_run(imported.run_rows(bundle), of_run)
+    return _of_run(imported.run_rows(record), of_run)
 
 
 def _refuse_renamed(root: Path, folder: Path, job_id: str, run_id: str) -> None:

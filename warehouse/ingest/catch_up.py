@@ -18,12 +18,12 @@ import duckdb
 
 from lab.errors import DrafthouseError
 from warehouse.ingest.master import attach_master, attaching, detach_master, transaction
-from warehouse.schema.tables import WAREHOUSE, jobs, published_runs
+from warehouse.schema.tables import WAREHOUSE
 from warehouse.schema.views import describe
 
 #: Tables whose rows are only ever appended, at their end.
 GROWING = (
-    *(name for name, table in WAREHOUSE.tables.items() if "run_id" in table.columns and table is not published_runs),
+    *(name for name, table in WAREHOUSE.tables.items() if "run_id" in table.columns and name != "published_runs"),
     "prompt_lists",
     "studies",
     "judgements",
@@ -83,7 +83,7 @@ def _add_what_is_missing(
         for name in grown:
             _append(connection, name)
         for name in WAREHOUSE.tables.keys() - set(GROWING):
-            if name == jobs.name and changed_jobs is not None:
+            if name == "jobs" and changed_jobs is not None:
                 _replace_jobs(connection, changed_jobs)
             else:
                 _replace(connection, name)

@@ -22,7 +22,7 @@ from lab.metrics.records import Circumstances, RunRecord, TelemetrySample
 from lab.metrics.request_table import RequestTable
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
 from lab.validity import Verdict, judge
-from warehouse.bundles.imported_bundle import ImportedBundle, ImportedRecord, known_of_all
+from warehouse.bundles.imported_bundle import ImportedRecord, known_of_all
 from warehouse.bundles.imported_run import ImportedRequests, ImportedRun, Scalar, latencies_of
 from warehouse.schema.column import rows
 from warehouse.schema.request_columns import REQUEST_COLUMNS
@@ -90,10 +90,10 @@ class Evidence:
         return _requests(self)
 
 
-def as_evidence(record: ImportedRecord, run: ImportedRun) -> Evidence:
-    """Return the run as evidence, with placeholders for what its file lacks. `run` has its requests."""
-    known = None if run.requests is None else known_of_all(run.requests.completed)
-    return Evidence(_record(record, run), frozenset(_unrecorded(run, known)), run)
+def as_evidence(record: ImportedRecord) -> Evidence:
+    """Return the run, which has its requests, as evidence, with placeholders for what its file lacks."""
+    requests = record.run.requests
+    return without_requests(record, None if requests is None else known_of_all(requests.completed))
 
 
 def without_requests(record: ImportedRecord, known: frozenset[str] | None) -> Evidence:
@@ -101,7 +101,7 @@ def without_requests(record: ImportedRecord, known: frozenset[str] | None) -> Ev
 
     `known` are the fields that every completed request has; None if the file has no requests.
     """
-    return Evidence(_record(record, record.run), frozenset(_unrecorded(record.run, known)), record.run)
+    return Evidence(_record(record), frozenset(_unrecorded(record.run, known)), record.run)
 
 
 def failure_reason(run: ImportedRun) -> str | None:
@@ -146,7 +146,8 @@ def _drafted(run: ImportedRun) -> int | None:
     return len(positions) if isinstance(positions, tuple) and 1 <= len(positions) <= 64 else None
 
 
-def _record(record: ImportedRecord, run: ImportedRun) -> RunRecord:
+def _record(record: ImportedRecord) -> RunRecord:
+    run = record.run
     drafted = _drafted(run)
     speculation = None if drafted is None else Speculation(method=_PLACEHOLDER, num_speculative_tokens=drafted)
     dataset, ignore_eos, rate = (run.columns[name] for name in ("dataset", "ignore_eos", "request_rate_rps"))
@@ -275,9 +276,9 @@ def verdict_on(evidence: Evidence) -> Verdict:
     )
 
 
-def run_rows(bundle: ImportedBundle) -> pa.Table:
+def run_rows(record: ImportedRecord) -> pa.Table:
     """Return the row of `runs`; null if the file does not record the value."""
-    run, record = bundle.run, bundle.record
+    run = record.run
     labelled = {name: run.labels[name] for name in LABELS if name in run.labels}
     recorded = {name: value for name, value in run.columns.items() if value is not None}
     row: dict[str, Any] = {**dict.fromkeys(_RUN_NAMES), **labelled, **recorded}

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import duckdb
 import pyarrow as pa
 import sqlalchemy as sa
 
-from lab.errors import UserError
+from host.files import held
 from warehouse.queries.connect import duckdb_revision
 from warehouse.schema import revisions
 from warehouse.schema.tables import WAREHOUSE
@@ -39,21 +37,12 @@ BLOCK_BYTES = 65_536
 WRITING = "RECOVERY_MODE no_wal_writes, STORAGE_VERSION 'v1.1.0'"
 
 
-@contextlib.contextmanager
-def only_ingester(home: Path) -> Iterator[None]:
+def only_ingester(home: Path) -> contextlib.AbstractContextManager[None]:
     """Hold the home's ingester lock. Raises UserError at once if another process holds it; kill -9 frees it."""
-    with (home / "ingester.lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise UserError(
-                f"an ingester already runs on {home.absolute()} (process {file.read().strip()}): stop it first"
-            ) from None
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
+    return held(
+        home / "ingester.lock",
+        lambda process: f"an ingester already runs on {home.absolute()} (process {process}): stop it first",
+    )
 
 
 def new_connection(master: Path) -> duckdb.DuckDBPyConnection:
@@ -123,14 +112,10 @@ def refresh(connection: duckdb.DuckDBPyConnection) -> None:
 
 def insert(connection: duckdb.DuckDBPyConnection, tables: Tables) -> None:
     """Append rows by column name, inside the caller's transaction."""
-    for name, table in tables.items():
-        if table.num_rows:
-            _append(connection, name, table)
-
-
-def _append(connection: duckdb.DuckDBPyConnection, name: str, incoming: pa.Table) -> None:  # noqa: ARG001 - see below
-    # DuckDB finds the variable. A view of it, as `register` makes, takes longer than the rows of a small table.
-    connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming')  # noqa: S608 - names are ours
+    for name, incoming in tables.items():
+        if incoming.num_rows:
+            # DuckDB finds the variable. A view of it, as `register` makes, takes longer than the rows of a small table.
+            connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming')  # noqa: S608 - names are ours
 
 
 @contextlib.contextmanager

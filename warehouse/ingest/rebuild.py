@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from host.settings import Settings
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import open_engine
 from warehouse.bundles.pending import fsync, is_pending
 from warehouse.bundles.run_bundle import find_bundles
 from warehouse.bundles.store import open_store
@@ -20,11 +20,7 @@ from warehouse.ingest.app_tables import read_app_tables, replicate_app_tables
 from warehouse.ingest.bundle_rows import add_bundles, batches, record_rejection, rejection
 from warehouse.ingest.job_verdicts import judge_jobs
 from warehouse.ingest.judgements import read_stored
-from warehouse.ingest.master import (
-    connect_master,
-    create_master,
-    only_ingester,
-)
+from warehouse.ingest.master import connect_master, create_master, only_ingester
 from warehouse.ingest.opened import Opened
 from warehouse.ingest.publication import Master
 from warehouse.ingest.row_groups import RUNS_A_GROUP
@@ -37,10 +33,9 @@ def rebuild(settings: Settings) -> None:
 
     Raises UserError if an ingester runs, OSError or duckdb.Error if the disk is full.
     """
-    app = app_engine(settings.app_database_url)
     fresh = settings.home / ".master.duckdb.rebuilding"
     try:
-        with only_ingester(settings.home):
+        with open_engine(settings.app_database_url) as app, only_ingester(settings.home):
             if (store := open_store(settings)) is not None:
                 store.fetch_all(settings.bundles, store.paths())
             remove_database(fresh)
@@ -64,11 +59,8 @@ def rebuild(settings: Settings) -> None:
                         record_rejection(connection, job_id, rejection(failed))
                 for error in read_stored(connection, settings.bundles)[2]:
                     _log.warning("%s", error)
-            replace_master(settings.master_file, fresh)
-            with contextlib.closing(Master(settings.master_file, settings.warehouse_file)) as master:
-                master.publish(only_grown=False)
+            publish_instead(settings, fresh)
     finally:
-        app.dispose()
         remove_database(fresh)
 
 
@@ -91,16 +83,18 @@ def _batches(bundles: Path, opened: Opened, *, but_pending: bool) -> Iterator[li
     yield from ([folder] for folder in suspects if str(folder.relative_to(bundles)) not in left_out)
 
 
-def replace_master(master: Path, fresh: Path) -> None:
-    """Replace the master by `fresh`, which is closed and so has no log.
+def publish_instead(settings: Settings, fresh: Path) -> None:
+    """Replace the master by `fresh`, which is closed and so has no log, and publish it.
 
     The old master's log is removed first, or it would be replayed on the new one. If the process is killed between the
     two, the old master lacks its latest runs, and the ingester reads them from their bundles again.
     """
-    _log_of(master).unlink(missing_ok=True)
+    _log_of(settings.master_file).unlink(missing_ok=True)
     fsync(fresh)
-    fresh.rename(master)
-    fsync(master.parent)
+    fresh.rename(settings.master_file)
+    fsync(settings.master_file.parent)
+    with contextlib.closing(Master(settings.master_file, settings.warehouse_file)) as master:
+        master.publish(only_grown=False)
 
 
 def remove_database(database: Path) -> None:

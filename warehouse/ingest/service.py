@@ -24,7 +24,7 @@ from host.private_files import write_for_nobody_else
 from host.process_memory import do_without_pandas, limit_memory
 from host.settings import Settings, load_settings
 from lab.errors import RevisionError, UserError
-from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words
+from warehouse.app_db.engine import DATABASE_ERRORS, database_words, open_engine
 from warehouse.bundles.pending import is_pending
 from warehouse.bundles.removed import removed_folder, removed_jobs, removed_runs
 from warehouse.bundles.run_bundle import RUN_FILE, is_being_written
@@ -34,11 +34,7 @@ from warehouse.ingest import judgements
 from warehouse.ingest.app_tables import AppReader, AppTables, replicate_app_tables
 from warehouse.ingest.bundle_rows import add_bundles, batches, forget_removed, forget_runs, record_rejection, rejection
 from warehouse.ingest.job_verdicts import SeenRuns, changed_jobs, judge_jobs
-from warehouse.ingest.master import (
-    MASTER_ERRORS,
-    only_ingester,
-    refresh,
-)
+from warehouse.ingest.master import MASTER_ERRORS, only_ingester, refresh
 from warehouse.ingest.new_bundles import NewBundles, StoredBundles
 from warehouse.ingest.opened import Opened
 from warehouse.ingest.publication import Master
@@ -82,7 +78,6 @@ class Ingester:
 
     settings: Settings
     master: Master
-    app: sa.Engine
     app_tables: AppReader
     new_bundles: NewBundles | StoredBundles
     ingested: set[str]  # paths of the bundles in the master, relative to the folder of bundles
@@ -402,7 +397,6 @@ def open_ingester(
         yield Ingester(
             settings,
             master,
-            app,
             app_tables,
             new_bundles,
             ingested,
@@ -416,23 +410,20 @@ def open_ingester(
 
 def ingest_all(settings: Settings) -> None:
     """Ingest and publish every bundle that exists now, then return. Raises UserError if an ingester runs."""
-    app = app_engine(settings.app_database_url)
-    try:
+    with open_engine(settings.app_database_url) as app:
         upload_all(settings, app)
         with only_ingester(settings.home), open_ingester(settings, app) as ingester:
             while ingest_once(ingester):
                 pass
         upload_all(settings, app)  # verdicts on jobs that have ended
-    finally:
-        app.dispose()
 
 
 def run(settings: Settings, stop: threading.Event) -> None:
     """Ingest until `stop` is set. Raises UserError if another ingester runs or a database is of another revision."""
-    app = app_engine(settings.app_database_url)
     set_aside: dict[str, SetAside] = {}
     logged = ""
-    with only_ingester(settings.home), uploading(settings, app):
+    url = settings.app_database_url
+    with open_engine(url) as app, only_ingester(settings.home), uploading(settings, app):
         while not stop.is_set():
             try:
                 with open_ingester(settings, app, set_aside) as ingester:

@@ -49,12 +49,11 @@ def acceptance_of_arms(con: duckdb.DuckDBPyConnection, study: str) -> list[Matri
 
 def _cells(con: duckdb.DuckDBPyConnection, study: str, category: str) -> list[MatrixCell]:
     rows = con.execute(_PROMPTS.format(category=category), [jobs_of(con, study), NO_TEXT]).fetchall()
-    cells = []
-    for target, arm, method, k, of, drafts, accepted in rows:
-        length = length_over_prompts(drafts, accepted)
-        if length is not None:
-            cells.append(MatrixCell(target, arm, method, k, of, length, len(drafts), sum(drafts)))
-    return cells
+    return [
+        MatrixCell(target, arm, method, k, of, length, len(drafts), sum(drafts))
+        for target, arm, method, k, of, drafts, accepted in rows
+        if (length := length_over_prompts(drafts, accepted)) is not None
+    ]
 
 
 @dataclass(frozen=True)

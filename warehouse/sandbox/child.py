@@ -6,6 +6,7 @@ read a file or to grow past its limit, the system refuses.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import json
 import os
@@ -169,11 +170,7 @@ def _first(reader: pa.RecordBatchReader, max_rows: int, max_bytes: int) -> pa.Ta
 
 def _rows_within(batch: pa.RecordBatch, room: int, size: Callable[[pa.RecordBatch], int]) -> int:
     """Return how many of the first rows have a size of at most `room`."""
-    least, most = 0, batch.num_rows
-    while least < most:
-        middle = (least + most + 1) // 2
-        least, most = (middle, most) if size(batch.slice(0, middle)) <= room else (least, middle - 1)
-    return least
+    return bisect.bisect_right(range(1, batch.num_rows + 1), room, key=lambda rows: size(batch.slice(0, rows)))
 
 
 def _nested_values(batch: pa.RecordBatch) -> int:

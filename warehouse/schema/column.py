@@ -33,10 +33,6 @@ KINDS: dict[str, tuple[Any, pa.DataType]] = {
 _KIND_OF_TYPE: dict[pa.DataType, str] = {arrow: kind for kind, (_, arrow) in KINDS.items()}
 
 
-def is_nullable(kind: str) -> bool:
-    return kind.endswith("?")
-
-
 @dataclass(frozen=True, eq=False)
 class Column:
     """One column. `kind` is a key of KINDS, with a question mark if null is allowed; `value` reads it from a record."""
@@ -48,7 +44,7 @@ class Column:
 
     @property
     def nullable(self) -> bool:
-        return is_nullable(self.kind)
+        return self.kind.endswith("?")
 
     def or_null(self) -> Column:
         """Return the column with null allowed."""
@@ -97,12 +93,6 @@ def as_json(read: Callable[[Any], Any]) -> Callable[[Any], str | None]:
         return json.dumps(value, ensure_ascii=False, default=lambda part: part.model_dump(mode="json"))
 
     return text
-
-
-def table(metadata: sa.MetaData, name: str, comment: str, columns: Sequence[Column]) -> sa.Table:
-    """Return the table for SQLAlchemy and Alembic."""
-    declared = [sa.Column(c.name, c.types[0], nullable=c.nullable, comment=c.comment) for c in columns]
-    return sa.Table(name, metadata, *declared, comment=comment)
 
 
 def rows(columns: Sequence[Column], records: Sequence[Any]) -> pa.Table:

@@ -86,7 +86,6 @@ class PublishedRun:
     status: str  # failed if an engine or a draft model did not start
     metrics: Mapping[str, Value]
     figures: tuple[PublishedFigure, ...]
-    notes: tuple[str, ...]
 
 
 def runs(figures: Sequence[PublishedFigure]) -> tuple[PublishedRun, ...]:
@@ -128,5 +127,4 @@ def _run(key: tuple[object, ...], group: Sequence[PublishedFigure]) -> Published
         status="failed" if any(figure.metric == "deployed" and not figure.value for figure in group) else "completed",
         metrics=metrics,
         figures=tuple(group),
-        notes=tuple(dict.fromkeys(figure.note for figure in group if figure.note)),
     )

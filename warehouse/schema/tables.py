@@ -6,6 +6,7 @@ that has one, nor an index: to such a table DuckDB adds rows by rewriting up to 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +16,7 @@ from lab.metrics.catalogue import METRICS, STATISTICS
 from lab.metrics.definition import Metric
 from warehouse.app_db import schema as app_schema
 from warehouse.schema import request_columns
-from warehouse.schema.column import Column, column, table
+from warehouse.schema.column import Column, column
 from warehouse.schema.judgement_columns import JUDGED_ARM_COLUMNS, JUDGED_METRIC_COLUMNS, JUDGEMENT_COLUMNS
 from warehouse.schema.published_columns import (
     DOUBT_COLUMNS,
@@ -162,155 +163,75 @@ _REJECTED_COLUMNS = (
     column("rejected_at", "moment", "when this error first came"),
 )
 
-studies = table(WAREHOUSE, "studies", "The submitted studies", STUDY_COLUMNS)
-jobs = table(
-    WAREHOUSE,
-    "jobs",
-    "Studies in the queue and after it",
-    JOB_COLUMNS,
+#: The tables with their meanings and columns.
+_TABLES: tuple[tuple[str, str, Sequence[Column]], ...] = (
+    ("studies", "The submitted studies", STUDY_COLUMNS),
+    ("jobs", "Studies in the queue and after it", JOB_COLUMNS),
+    (
+        "curated_studies",
+        "Studies, own and imported, that somebody named, noted, tagged, hid or deleted",
+        CURATED_COLUMNS,
+    ),
+    ("prices", "The price book: entries are added or withdrawn, never changed", PRICE_COLUMNS),
+    ("series", "Studies measured by a schedule", SERIES_COLUMNS),
+    ("nights", "One row per night of a series and per re-measurement: its value, or why there is none", NIGHT_COLUMNS),
+    ("alarms", "Confirmed changes of series, and series without data", ALARM_COLUMNS),
+    ("runs", "One row per run, with what the view results leaves out", RUN_COLUMNS),
+    ("run_metrics", "The metrics of each run", (RUN_ID, *METRIC_COLUMNS)),
+    ("rounds", "One row per round of each run in rounds, with its own metrics", (RUN_ID, *ROUND_COLUMNS)),
+    ("recent_requests", "The requests that are not in the archive", (RUN_ID, *STORED_REQUEST_COLUMNS, RUN_STARTED_AT)),
+    ("archived_runs", "Runs whose requests are in the archive", _ARCHIVED_COLUMNS),
+    (
+        "prompt_latencies",
+        "The latencies of each run by prompt, as lists",
+        (RUN_ID, *request_columns.PROMPT_LATENCY_COLUMNS),
+    ),
+    ("prompt_lists", "The prompts of prompt_latencies", request_columns.PROMPT_LIST_COLUMNS),
+    ("run_validity", "Whether each run is valid", (RUN_ID, *VERDICT_COLUMNS)),
+    ("findings", "One row per run and check that fired", (RUN_ID, *FINDING_COLUMNS)),
+    ("study_validity", "Jobs whose runs were judged together", STUDY_VERDICT_COLUMNS),
+    ("study_findings", "What checks found in the runs of a job together", STUDY_FINDING_COLUMNS),
+    ("capacities", "What capacity searches found, for each repeat and for all", CAPACITY_COLUMNS),
+    ("judgements", "When a job's verdicts were computed, and from what", JUDGEMENT_COLUMNS),
+    ("judged_metrics", "The metrics of a judgement", JUDGED_METRIC_COLUMNS),
+    ("judged_arms", "What the view comparisons shows", JUDGED_ARM_COLUMNS),
+    (
+        "telemetry",
+        "One row per second of the window: client, engine, host and the engine's GPUs. The view results has the means",
+        (RUN_ID, *TELEMETRY_COLUMNS),
+    ),
+    (
+        "histograms",
+        (
+            "Latencies of each run as counts on a logarithmic scale. Add the counts of several runs to pool them: "
+            f"percentiles of the sum are those of all their values together, to {histogram.RELATIVE_ERROR:.1%}"
+        ),
+        _HISTOGRAM_COLUMNS,
+    ),
+    (
+        "request_groups",
+        "The numbers of each measured run by turn and by context length",
+        (RUN_ID, *REQUEST_GROUP_COLUMNS),
+    ),
+    (
+        "imported_figures",
+        "Every figure of imported runs under the tool's name and unit",
+        (RUN_ID, *IMPORTED_FIGURE_COLUMNS),
+    ),
+    ("published_sources", "The publications", SOURCE_COLUMNS),
+    ("published_results", "Published figures, each as it was printed", FIGURE_COLUMNS),
+    ("published_runs", "Absolute published figures as runs. They are in results, too", PUBLISHED_COLUMNS),
+    ("published_doubts", "Contradictions in published figures", DOUBT_COLUMNS),
+    (
+        "rejected_bundles",
+        "Bundles that could not be ingested, and jobs that could not be judged; tried again each minute",
+        _REJECTED_COLUMNS,
+    ),
 )
-curated_studies = table(
-    WAREHOUSE,
-    "curated_studies",
-    "Studies, own and imported, that somebody named, noted, tagged, hid or deleted",
-    CURATED_COLUMNS,
-)
-prices = table(
-    WAREHOUSE,
-    "prices",
-    "The price book: entries are added or withdrawn, never changed",
-    PRICE_COLUMNS,
-)
-series = table(WAREHOUSE, "series", "Studies measured by a schedule", SERIES_COLUMNS)
-nights = table(
-    WAREHOUSE,
-    "nights",
-    "One row per night of a series and per re-measurement: its value, or why there is none",
-    NIGHT_COLUMNS,
-)
-alarms = table(WAREHOUSE, "alarms", "Confirmed changes of series, and series without data", ALARM_COLUMNS)
-runs = table(
-    WAREHOUSE,
-    "runs",
-    "One row per run, with what the view results leaves out",
-    RUN_COLUMNS,
-)
-run_metrics = table(
-    WAREHOUSE,
-    "run_metrics",
-    "The metrics of each run",
-    (RUN_ID, *METRIC_COLUMNS),
-)
-rounds = table(
-    WAREHOUSE,
-    "rounds",
-    "One row per round of each run in rounds, with its own metrics",
-    (RUN_ID, *ROUND_COLUMNS),
-)
-recent_requests = table(
-    WAREHOUSE,
-    "recent_requests",
-    "The requests that are not in the archive",
-    (RUN_ID, *STORED_REQUEST_COLUMNS, RUN_STARTED_AT),
-)
-archived_runs = table(
-    WAREHOUSE,
-    "archived_runs",
-    "Runs whose requests are in the archive",
-    _ARCHIVED_COLUMNS,
-)
-prompt_latency_lists = table(
-    WAREHOUSE,
-    "prompt_latencies",
-    "The latencies of each run by prompt, as lists",
-    (RUN_ID, *request_columns.PROMPT_LATENCY_COLUMNS),
-)
-prompt_lists = table(
-    WAREHOUSE,
-    "prompt_lists",
-    "The prompts of prompt_latencies",
-    request_columns.PROMPT_LIST_COLUMNS,
-)
-run_validity = table(
-    WAREHOUSE,
-    "run_validity",
-    "Whether each run is valid",
-    (RUN_ID, *VERDICT_COLUMNS),
-)
-findings = table(
-    WAREHOUSE,
-    "findings",
-    "One row per run and check that fired",
-    (RUN_ID, *FINDING_COLUMNS),
-)
-study_validity = table(
-    WAREHOUSE,
-    "study_validity",
-    "Jobs whose runs were judged together",
-    STUDY_VERDICT_COLUMNS,
-)
-study_findings = table(
-    WAREHOUSE,
-    "study_findings",
-    "What checks found in the runs of a job together",
-    STUDY_FINDING_COLUMNS,
-)
-capacities = table(
-    WAREHOUSE,
-    "capacities",
-    "What capacity searches found, for each repeat and for all",
-    CAPACITY_COLUMNS,
-)
-judgements = table(
-    WAREHOUSE,
-    "judgements",
-    "When a job's verdicts were computed, and from what",
-    JUDGEMENT_COLUMNS,
-)
-judged_metrics = table(WAREHOUSE, "judged_metrics", "The metrics of a judgement", JUDGED_METRIC_COLUMNS)
-judged_arms = table(
-    WAREHOUSE,
-    "judged_arms",
-    "What the view comparisons shows",
-    JUDGED_ARM_COLUMNS,
-)
-telemetry = table(
-    WAREHOUSE,
-    "telemetry",
-    "One row per second of the window: client, engine, host and the engine's GPUs. The view results has the means",
-    (RUN_ID, *TELEMETRY_COLUMNS),
-)
-histograms = table(
-    WAREHOUSE,
-    "histograms",
-    "Latencies of each run as counts on a logarithmic scale. Add the counts of several runs to pool them: percentiles "
-    f"of the sum are those of all their values together, to {histogram.RELATIVE_ERROR:.1%}",
-    _HISTOGRAM_COLUMNS,
-)
-request_groups = table(
-    WAREHOUSE,
-    "request_groups",
-    "The numbers of each measured run by turn and by context length",
-    (RUN_ID, *REQUEST_GROUP_COLUMNS),
-)
-imported_figures = table(
-    WAREHOUSE,
-    "imported_figures",
-    "Every figure of imported runs under the tool's name and unit",
-    (RUN_ID, *IMPORTED_FIGURE_COLUMNS),
-)
-published_sources = table(WAREHOUSE, "published_sources", "The publications", SOURCE_COLUMNS)
-published_results = table(WAREHOUSE, "published_results", "Published figures, each as it was printed", FIGURE_COLUMNS)
-published_runs = table(
-    WAREHOUSE,
-    "published_runs",
-    "Absolute published figures as runs. They are in results, too",
-    PUBLISHED_COLUMNS,
-)
-published_doubts = table(WAREHOUSE, "published_doubts", "Contradictions in published figures", DOUBT_COLUMNS)
-rejected_bundles = table(
-    WAREHOUSE,
-    "rejected_bundles",
-    "Bundles that could not be ingested, and jobs that could not be judged; tried again each minute",
-    _REJECTED_COLUMNS,
-)
+for _name, _meaning, _columns in _TABLES:
+    sa.Table(
+        _name,
+        WAREHOUSE,
+        *(sa.Column(c.name, c.types[0], nullable=c.nullable, comment=c.comment) for c in _columns),
+        comment=_meaning,
+    )

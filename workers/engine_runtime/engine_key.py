@@ -11,6 +11,7 @@ from pathlib import Path
 
 import aiohttp
 
+from host.files import write_whole
 from jobs.engines.profiles import KEY
 from workers.load.client import Endpoint, open_session
 
@@ -33,14 +34,9 @@ def with_key(home: Path, key: str, own: Mapping[str, str]) -> dict[str, str]:
     """Return the engine's `own` variables plus those for its key. Copies the file that checks the key."""
     copy = key_folder(home) / FILE.name
     copy.parent.mkdir(parents=True, exist_ok=True)
-    content = FILE.read_bytes()
-    if not copy.exists() or copy.read_bytes() != content:
-        writing = copy.with_suffix(f".{os.getpid()}.writing")
-        try:
-            writing.write_bytes(content)
-            writing.rename(copy)
-        finally:
-            writing.unlink(missing_ok=True)
+    content = FILE.read_text(encoding="utf-8")
+    if not copy.exists() or copy.read_text(encoding="utf-8") != content:
+        write_whole(copy, content)
     paths = [str(copy.parent), *([own["PYTHONPATH"]] if own.get("PYTHONPATH") else [])]
     return {KEY: key, "PYTHONPATH": os.pathsep.join(paths)}
 

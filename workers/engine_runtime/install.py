@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from importlib.metadata import distributions
 from pathlib import Path
 
+from host.files import write_whole
 from host.private_files import write_for_engines
 from host.settings import load_settings
 from jobs.engines.hardware import nvidia_gpus
@@ -104,9 +105,7 @@ def append_engine(engines_file: Path, name: str, table: Mapping[str, object]) ->
     for key, value in table.items():
         if isinstance(value, dict):
             lines += ["", f"[{name}.{key}]", *(f"{name_} = {json.dumps(text)}" for name_, text in value.items())]
-    writing = engines_file.with_suffix(".writing")
-    writing.write_text("\n".join((engines_text(engines_file).rstrip("\n"), "", *lines, "")), encoding="utf-8")
-    writing.replace(engines_file)
+    write_whole(engines_file, "\n".join((engines_text(engines_file).rstrip("\n"), "", *lines, "")))
 
 
 @write_for_engines()
@@ -128,9 +127,7 @@ def install_vllm(folder: Path, version: str = VLLM_VERSION) -> str:
     _check(folder, version)
     if cpu:
         _import(folder / "bin" / "python", version)
-    writing = stamp.with_suffix(".writing")
-    writing.write_text(recipe, encoding="utf-8")
-    writing.rename(stamp)
+    write_whole(stamp, recipe)
     build = "for CPUs" if cpu else "for NVIDIA GPUs"
     return f"vLLM {version} {build} installed in {folder} in {time.monotonic() - started_s:.0f} s"
 
@@ -159,9 +156,7 @@ def cpu_lock(engines_dir: Path, version: str) -> Path:
         uv("pip", "compile", *arguments, *_torch_for_cpus(), str(wanted), "-o", str(resolved), environment=links())
         lines = resolved.read_text(encoding="utf-8").splitlines()
         pins = [line.replace("+cpu", "") for line in lines if not _OF_CUDA.match(line)]
-        writing = lock.with_suffix(".writing")
-        writing.write_text("\n".join(pins) + "\n", encoding="utf-8")
-        writing.rename(lock)
+        write_whole(lock, "\n".join(pins) + "\n")
     return lock
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from host.files import write_whole
 from host.private_files import write_for_engines
 from jobs.engines.profiles import engines_text
 from lab.errors import UserError
@@ -94,9 +95,7 @@ def install_transformers(engines_dir: Path, engines_file: Path, python: HostPyth
     for of_host in python.folders:
         _link(of_host.iterdir() if of_host.is_dir() else (), packages)
     link_ours(missing, packages, with_needed=True)
-    writing = engines_file.with_suffix(".writing")
-    writing.write_text(text.replace(_COMMAND_OF_VLLM, _COMMAND), encoding="utf-8")
-    writing.replace(engines_file)
+    write_whole(engines_file, text.replace(_COMMAND_OF_VLLM, _COMMAND))
     return f"the engine `transformers` is that of {python.program}, linked in {folder}"
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import psutil
 
+from host.files import write_whole
 from jobs.engines.profiles import MARK
 from workers.engine_runtime import guard
 from workers.engine_runtime.engine_user import EngineUser
@@ -210,9 +211,8 @@ def _write_mark(marks: Path) -> tuple[Path, Path]:
     temporary = next(short, Path("/tmp")) / f"drafthouse-{mark_file.stem[:16]}"  # noqa: S108 - a random name
     owner = {"host": platform.node(), "pid": os.getpid(), "created_s": psutil.Process().create_time()}
     owner |= {"temporary": str(temporary)}
-    writing = mark_file.with_suffix(".writing")
-    writing.write_text(json.dumps(owner), encoding="utf-8")
-    return writing.rename(mark_file), temporary
+    write_whole(mark_file, json.dumps(owner))
+    return mark_file, temporary
 
 
 def _kill_marked(mark: str) -> None:

@@ -10,6 +10,7 @@ import hashlib
 import subprocess
 from pathlib import Path
 
+from host.files import write_whole
 from host.private_files import write_for_engines
 from host.settings import SHIPPED, Settings
 from jobs.engines.profiles import installed_profile, installed_profiles
@@ -35,9 +36,7 @@ def prepare_models(settings: Settings) -> str:
         raise UserError(f"the reference models could not be prepared: {command[0]}: {error.strerror}") from None
     if done.returncode:
         raise UserError(f"the reference models could not be prepared:\n{done.stderr.strip()}")
-    writing = stamp.with_suffix(".writing")
-    writing.write_text(recipe, encoding="utf-8")
-    writing.rename(stamp)
+    write_whole(stamp, recipe)
     return done.stdout.strip()
 
 

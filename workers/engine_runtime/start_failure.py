@@ -96,8 +96,8 @@ _OF_HOST = re.compile(
     r"|No space left on device|Disk quota exceeded|Read-only file system|Stale file handle|Input/output error"
     r"|Transport endpoint is not connected",
 )
-_HELD = re.compile(r"Free memory on device")
-_NO_GPU_MEMORY = re.compile(r"Free memory on device|out of memory|No available memory for the cache", re.IGNORECASE)
+_HELD = "Free memory on device"
+_NO_GPU_MEMORY = re.compile(rf"{_HELD}|out of memory|No available memory for the cache", re.IGNORECASE)
 
 
 class _Line(NamedTuple):
@@ -147,9 +147,8 @@ def explained(how: str, log: Path, *, status: int | None = None) -> str:
 
     `status` is its exit status, 128 + its number for a signal. `how` comes first if the log names no cause.
     """
-    lines = _end(log)
-    found = signal_of(status) or _cause(lines)
-    errors = _excerpt(lines)
+    found = signal_of(status) or cause(log)
+    errors = error_excerpt(log)
     if found is None:
         return f"{how}; {_advice(how, errors)}its log ends:\n{errors}"
     rest = [line for line in errors.splitlines() if line not in found]
@@ -172,11 +171,7 @@ def _killed(what: str, number: int) -> str:
 
 def cause(log: Path) -> str | None:
     """Return the first exception in the log that wraps no other, in one line; None if the log has no error."""
-    return _cause(_end(log))
-
-
-def _cause(read: Sequence[_Line]) -> str | None:
-    lines = list(_raised(read))
+    lines = list(_raised(_end(log)))
     exceptions = sorted((each.root() for each in _exceptions(lines)), key=lambda each: each.position)
     own = next((each for each in exceptions if not each.is_wrapper), None)
     if own is not None:
@@ -236,11 +231,7 @@ def _of_process(lines: Sequence[tuple[int, _Line]]) -> Iterator[_Exception]:
 
 def error_excerpt(log: Path) -> str:
     """Return the errors in the log with their explanations, each once and in order; without any, its last lines."""
-    return _excerpt(_end(log))
-
-
-def _excerpt(read: Sequence[_Line]) -> str:
-    lines = [line.text for line in read]
+    lines = [line.text for line in _end(log)]
     errors = list(dict.fromkeys(line[:_MAX_CHARS] for line in _error_lines(lines)))
     return "\n".join((errors or [line[:_MAX_CHARS] for line in lines if line.strip()])[-_MAX_LINES:])
 
@@ -274,13 +265,9 @@ def _line(text: str) -> _Line:
     return _Line(match["process"].strip(), plain[match.end() :], harmless=level in _HARMLESS)
 
 
-def row(*texts: str) -> str | None:
-    """Return the anchor of the row of docs/troubleshooting.md about the first of the texts that has one."""
-    return next((anchor for text in texts for anchor, words in ROWS if words.search(text)), None)
-
-
 def _advice(*texts: str) -> str:
-    anchor = row(*texts)
+    """Link the row of docs/troubleshooting.md about the first of the texts that has one; empty if none has."""
+    anchor = next((anchor for text in texts for anchor, words in ROWS if words.search(text)), None)
     return "" if anchor is None else f"what to do: {TROUBLESHOOTING}#{anchor}; "
 
 
@@ -296,7 +283,7 @@ def lacks_gpu_memory(why: str) -> bool:
 
 def finds_gpu_memory_held(why: str) -> bool:
     """Return whether an engine found GPU memory taken before it allocated any."""
-    return _HELD.search(why.partition("\n")[0]) is not None
+    return _HELD in why.partition("\n")[0]
 
 
 def for_every_arm(study: Study, arm: Arm, why: str) -> bool:

@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
-from host.digest import sha256_of
+from host.files import sha256_of
 from host.private_files import write_for_engines
 from host.settings import Settings
 from jobs.engines.hardware import nvidia_gpus

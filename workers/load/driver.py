@@ -165,9 +165,7 @@ async def drive(
     plan = _planned(prompts, load, seed)
     requests = sum(prompt.requests for prompt, _ in plan)
     window = Window(load, requests, None if trial is None else MissCount(*trial, requests))
-    await _send_all(
-        Sending(connections, target, params, load, _numbered(plan), window, end or asyncio.Event()), on_progress
-    )
+    await _send_all(Sending(connections, target, params, _numbered(plan), window, end or asyncio.Event()), on_progress)
     if not requests:
         window.problem = (
             f"no request was due within duration_s {load.duration_s:g}: let it last longer, or raise the rate"
@@ -181,14 +179,13 @@ async def drive_on(
     target: Endpoint,
     prompts: Sequence[Prompt],
     *,
-    load: Load,
     params: RequestParams,
     on_progress: OnProgress | None = None,
     end: asyncio.Event | None = None,
 ) -> None:
     """Send some more prompts of a closed loop of single requests, in one more window of the run; see `drive`."""
     waiting = _numbered([(prompt, 0.0) for prompt in prompts], len(window.records))
-    await _send_all(Sending(connections, target, params, load, waiting, window, end or asyncio.Event()), on_progress)
+    await _send_all(Sending(connections, target, params, waiting, window, end or asyncio.Event()), on_progress)
 
 
 def result_of(window: Window) -> LoadResult:
@@ -309,7 +306,6 @@ class Sending:
     connections: Connections
     target: Endpoint
     params: RequestParams
-    load: Load
     waiting: Iterator[tuple[int, tuple[Prompt, float]]]
     window: Window
     over: asyncio.Event
@@ -319,19 +315,20 @@ class Sending:
         else the first chunks would wait for the last request.
         """
         async with asyncio.TaskGroup() as streams:
-            for _ in range(self.load.max_concurrency):
+            for _ in range(self.window.load.max_concurrency):
                 streams.create_task(self._stream())
                 await asyncio.sleep(0)
 
     async def _stream(self) -> None:
         """Take the next prompt, wait for its time, send it and read the answer; then the turns that follow."""
-        window, until_s = self.window, self.load.duration_s
+        window, load = self.window, self.window.load
+        until_s = load.duration_s
         for index, (prompt, offset_s) in self.waiting:
             free_s = window.clock()
             late = until_s is not None and free_s > until_s
-            if window.problem or (late and self.load.closed_loop):
+            if window.problem or (late and load.closed_loop):
                 return
-            due_s = free_s if self.load.closed_loop else offset_s
+            due_s = free_s if load.closed_loop else offset_s
             if late or not await _reached(due_s - free_s, self.over):
                 if not window.problem:
                     why = _ENOUGH if window.ended_early else _NO_STREAM.format(until_s) if late else _NO_SERVER
@@ -343,7 +340,7 @@ class Sending:
 
     async def _go_on(self, index: int, first: Prompt, record: RequestRecord) -> None:
         """Send a session's later turns, each after the previous answer and its think time."""
-        window, until_s, prompt = self.window, self.load.duration_s, first
+        window, until_s, prompt = self.window, self.window.load.duration_s, first
         for number, turn in enumerate(first.later, start=1):
             if window.problem:
                 return

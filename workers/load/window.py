@@ -58,7 +58,7 @@ class Window:
         self.problem: str | None = None  # why sending stopped before the end of the load
         self.ended_early: str | None = None  # why a trial has ended before its last request
         self._misses = misses
-        self._load = load
+        self.load = load
         self.records: list[RequestRecord] = []
         self.answering: dict[Answer, float] = {}  # in flight, with the moment when each was sent
         self.lag = LoopLag()
@@ -130,7 +130,7 @@ class Window:
 
     def _too_many_failed(self) -> str | None:
         """Judge sent requests only: a request that found no free stream says nothing about the server."""
-        bound, failed, of = self._load.stop_on_error_share, self._failed_sent, self._sent
+        bound, failed, of = self.load.stop_on_error_share, self._failed_sent, self._sent
         if bound is None or of < min(JUDGED_FROM_REQUESTS, self.requests_total) or failed <= bound * of:
             return None
         first = next((record.error for record in self.records if record.error), "no token came")
@@ -145,7 +145,7 @@ class Window:
 
     def progress(self) -> LoadProgress:
         elapsed_s, done = self.clock(), len(self.records)
-        duration_s = self._load.duration_s
+        duration_s = self.load.duration_s
         if duration_s is not None and self._stands_at_s is not None:
             duration_s = min(duration_s, elapsed_s)  # the last answer may have ended a moment before
         begun = [(answer, sent_s) for answer, sent_s in self.answering.items() if answer.chunk_s]

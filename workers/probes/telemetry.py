@@ -93,11 +93,9 @@ class Telemetry:
     def _read_machine(self, t_s: float) -> Reading:
         """Read host and GPUs; the engine's gauges are not read at the end, when it is idle."""
         with self._one_at_a_time:
-            host = self._host.read()
-            used = combine([read_gpu(gpu) for gpu in self._gpus])
+            used = self._host.read() | combine([read_gpu(gpu) for gpu in self._gpus])
             used |= {"gpu_other_processes": self._others.count()} | self._load.read()
-        of_host = {"host_cpu_percent": host.cpu_percent, "host_memory_used_bytes": host.memory_used_bytes}
-        return Reading(t_s, of_host | used | asdict(GaugeReading()))
+        return Reading(t_s, used | asdict(GaugeReading()))
 
     def _clock(self) -> float:
         return time.perf_counter() - self._start_s
@@ -121,27 +119,22 @@ def merged(telemetry: Sequence[TelemetrySample], readings: Sequence[Reading]) ->
     return tuple(map(with_nearest, telemetry))
 
 
-@dataclass(frozen=True)
-class HostReading:
-    """The host's load. `cpu_percent` covers all processors; None if no time has passed since the last reading."""
-
-    cpu_percent: float | None
-    memory_used_bytes: int  # total minus what is available without swapping
-
-
 class Host:
     """Computes the load since its last reading, or since its creation."""
 
     def __init__(self) -> None:
         self._before = busy_and_all_s(psutil.cpu_times())
 
-    def read(self) -> HostReading:
+    def read(self) -> dict[str, Any]:
+        """Return fields of a TelemetrySample. The load is None if no time has passed since the last reading; the memory
+        is the total minus what is available without swapping.
+        """
         before, self._before = self._before, busy_and_all_s(psutil.cpu_times())
         busy_s, all_s = (now - then for now, then in zip(self._before, before, strict=True))
         memory = psutil.virtual_memory()
         # sums since the host's start differ in their last digits: without any idle time it would be a little over 100
         cpu_percent = min(100.0, 100 * busy_s / all_s) if all_s > 0 else None
-        return HostReading(cpu_percent, memory.total - memory.available)
+        return {"host_cpu_percent": cpu_percent, "host_memory_used_bytes": memory.total - memory.available}
 
 
 def busy_and_all_s(times: Any) -> tuple[float, float]:

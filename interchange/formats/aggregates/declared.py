@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from interchange.build import build_run
-from interchange.fields import Figure, Format, Taken, has_keys, take
-from interchange.json_reader import Document
-from interchange.typed_json import Part, parts, whole
+from interchange.fields import Figure, Format, Taken, is_record, of_each_record, take
+from interchange.typed_json import Part
 from warehouse.bundles.imported_run import ImportedRun
 
 #: Returns labels beside the short values at the top of the record. It may change what was taken, and refuse the record.
@@ -34,9 +33,6 @@ def declared(
     """
     of_figures = {figure.path for figure in figures}
 
-    def read(documents: Sequence[Document]) -> list[ImportedRun]:
-        return [run(part, place) for document in documents for part, place in records(document)]
-
     def run(part: Part, place: str) -> ImportedRun:
         taken = take(part, figures, f"a result of {title}", needed)
         own = adjust(part, taken)
@@ -45,18 +41,6 @@ def declared(
         labels = {**part.labels(keys), **own}
         return build_run(name, part.document, part.content, taken, tool_version=version, place=place, labels=labels)
 
-    return Format(name, title, seen_versions, lambda value: is_record(value, *keys), read, figures, notes)
-
-
-def is_record(value: object, *keys: str) -> bool:
-    """Return whether the value is an object with these keys, or a list of some."""
-    if isinstance(value, list):
-        return bool(value) and all(has_keys(record, *keys) for record in value)
-    return has_keys(value, *keys)
-
-
-def records(document: Document) -> list[tuple[Part, str]]:
-    """Return each record of a document, with its place in the file."""
-    if isinstance(document.value, list):
-        return [(part, f"[{part.at[0]}]") for part in parts(document, document.value)]
-    return [(whole(document), f"line {document.line}" if document.line > 1 else "")]
+    return Format(
+        name, title, seen_versions, lambda value: is_record(value, *keys), of_each_record(run), figures, notes
+    )

@@ -8,31 +8,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from interchange.fields import OTHER_PERCENTILE, STD, Figure, Taken, statistics_of
+from interchange.fields import Figure, Taken, latencies_of
 from interchange.formats.aggregates.declared import declared
 from interchange.typed_json import Count, Name, Number, Part, Record
 
-_LATENCIES = {"ttft": "ttft", "tpot": "tpot", "itl": "icl", "e2el": "e2e"}
 _GAP = "gaps between chunks, not tokens"
+_LATENCIES: Mapping[str, str | tuple[str, str]] = {"ttft": "ttft", "tpot": "tpot", "itl": ("icl", _GAP), "e2el": "e2e"}
 _SECONDS = 1000.0
+_STATISTICS = ("mean", "median", "std", "p90", "p95", "p99", "p99.9")
 _FIGURES: tuple[Figure, ...] = (
     Figure("model", "target"),
     Figure("conc", "concurrency"),
     Figure("framework", "engine"),
-    *(
-        figure
-        for name, ours in _LATENCIES.items()
-        for figure in (
-            *statistics_of(f"{{}}_{name}", f"{ours}", _GAP if ours == "icl" else "", _SECONDS),
-            Figure(f"median_{name}", f"{ours}_p50_ms", _GAP if ours == "icl" else "", _SECONDS),
-        )
-    ),
-    *(Figure(f"std_{name}", None, STD) for name in _LATENCIES),
-    *(Figure(f"p99.9_{name}", None, OTHER_PERCENTILE) for name in _LATENCIES),
-    *(
-        Figure(f"{statistic}_intvty", None, "no column; 1 / tpot")
-        for statistic in ("mean", "median", "std", "p90", "p95", "p99", "p99.9")
-    ),
+    *latencies_of("{statistic}_{latency}", _LATENCIES, "", _SECONDS, ("p50", *_STATISTICS)),
+    *(Figure(f"{statistic}_intvty", None, "no column; 1 / tpot") for statistic in _STATISTICS),
     Figure("tput_per_gpu", None, "per GPU"),
     Figure("output_tput_per_gpu", None, "per GPU"),
     Figure("input_tput_per_gpu", None, "per GPU"),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from interchange.fields import Figure, Taken
+from interchange.fields import STD, Figure, Taken
 from interchange.formats.aggregates.declared import declared
 from interchange.typed_json import Count, Name, Number, Part, Record
 
@@ -35,8 +35,8 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("test_time", "started_at", type=Annotated[Name, AfterValidator(_utc)]),
     Figure("avg_ts", "total_tok_per_s", "mean over repetitions of n_prompt tokens, n_gen, or both"),
     Figure("avg_ns", None, "time of a repetition: neither ttft nor e2e"),
-    Figure("stddev_ns", None, "standard deviations are not stored"),
-    Figure("stddev_ts", None, "standard deviations are not stored"),
+    Figure("stddev_ns", None, STD),
+    Figure("stddev_ts", None, STD),
 )
 _NOTES = {
     "avg_ts, if n_prompt is 0": "output_tok_per_s as well",

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from interchange.build import build_run
-from interchange.fields import Figure, Format, has_keys, take
+from interchange.fields import CHUNK_RATE, Figure, Format, has_keys, take
 from interchange.json_reader import Document
 from interchange.typed_json import Name, Numbers, Part, Record, all_known, at, parts, whole
 from lab.metrics.run_data import statistics_ms
 from warehouse.bundles.imported_run import ImportedRun
 
-_CHUNKS = "counted in chunks, not tokens: too low by the acceptance length"
 _OWNER = "a result of llama-benchy"
 _FIGURES: tuple[Figure, ...] = (
     Figure("concurrency", "concurrency"),
@@ -23,10 +22,10 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("est_ppt.mean", None, "less a network delay measured apart"),
     Figure("pp_throughput.mean", None, "prompt tokens: no column"),
     Figure("pp_req_throughput.mean", None, "prompt tokens: no column"),
-    Figure("tg_throughput.mean", None, _CHUNKS),
-    Figure("tg_req_throughput.mean", None, _CHUNKS),
-    Figure("peak_throughput.mean", None, _CHUNKS),
-    Figure("peak_req_throughput.mean", None, _CHUNKS),
+    Figure("tg_throughput.mean", None, CHUNK_RATE),
+    Figure("tg_req_throughput.mean", None, CHUNK_RATE),
+    Figure("peak_throughput.mean", None, CHUNK_RATE),
+    Figure("peak_req_throughput.mean", None, CHUNK_RATE),
 )
 _NOTES = {
     "model, version": "target, and the tool's version",

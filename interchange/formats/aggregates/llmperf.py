@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import model_validator
 
 from interchange.build import build_run
-from interchange.fields import OTHER_PERCENTILE, STD, Figure, Format, Taken, has_keys, statistics_of, take
+from interchange.fields import Figure, Format, Taken, has_keys, is_record, latencies_of, take
 from interchange.json_reader import Document
 from interchange.typed_json import Number, Part, Record, parse, whole
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
@@ -24,7 +24,8 @@ _LEFT_OUT = {
     "number_input_tokens": _OWN_COUNT,
     "number_output_tokens": _OWN_COUNT,
 }
-_QUANTILES = ("p50", "p90", "p95", "p99")
+_STATISTICS = ("mean", "min", "max", "stddev")
+_QUANTILES = ("p25", "p50", "p75", "p90", "p95", "p99")
 _FIGURES: tuple[Figure, ...] = (
     Figure("model", "target"),
     Figure("num_concurrent_requests", "concurrency"),
@@ -32,24 +33,12 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("results_number_errors", "requests_failed"),
     Figure("results_num_completed_requests_per_min", "request_per_s", "from minutes", 1 / 60),
     Figure("results_mean_output_throughput_token_per_s", "output_tok_per_s", f"tokens {_OWN_COUNT}: it has no other"),
-    *(
-        figure
-        for name, ours in _LATENCIES.items()
-        for figure in (
-            Figure(f"results_{name}_mean", f"{ours}_mean_ms", "from seconds", _MS),
-            *statistics_of(f"results_{name}_quantiles_{{}}", ours, "from seconds", _MS, _QUANTILES),
-        )
-    ),
+    *latencies_of("results_{latency}_{statistic}", _LATENCIES, "from seconds", _MS, _STATISTICS),
+    *latencies_of("results_{latency}_quantiles_{statistic}", _LATENCIES, "from seconds", _MS, _QUANTILES),
     *(
         Figure(f"results_{name}_{statistic}", None, why)
         for name, why in _LEFT_OUT.items()
-        for statistic in ("mean", "min", "max", "stddev", *(f"quantiles_p{q}" for q in (25, 50, 75, 90, 95, 99)))
-    ),
-    *(Figure(f"results_{name}_stddev", None, STD) for name in _LATENCIES),
-    *(
-        Figure(f"results_{name}_{statistic}", None, OTHER_PERCENTILE)
-        for name in _LATENCIES
-        for statistic in ("min", "max", "quantiles_p25", "quantiles_p75")
+        for statistic in (*_STATISTICS, *(f"quantiles_{quantile}" for quantile in _QUANTILES))
     ),
     Figure("results_error_rate", None, "no column; failed / all requests"),
     Figure("results_num_requests_started", None, "completed and failed ones"),
@@ -69,7 +58,7 @@ def _is_summary(value: object) -> bool:
 
 def _is_responses(value: object) -> bool:
     keys = ("error_code", "ttft_s", "end_to_end_latency_s", "number_output_tokens")
-    return isinstance(value, list) and bool(value) and all(has_keys(record, *keys) for record in value)
+    return isinstance(value, list) and is_record(value, *keys)
 
 
 class _Response(Record):

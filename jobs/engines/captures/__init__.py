@@ -15,6 +15,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
+from host.files import write_whole
 from jobs.engines.kind import FlagType
 from lab.study import Frozen
 
@@ -102,9 +103,7 @@ def captures() -> Mapping[tuple[str, str], Capture]:
 def write(capture: Capture) -> Path:
     """Write a capture, replacing that of the same release."""
     file = FOLDER / f"{capture.kind}-{capture.release}.json"
-    writing = file.with_suffix(".writing")
-    writing.write_text(_text(capture.model_dump(mode="json", exclude_defaults=True)), encoding="utf-8")
-    writing.rename(file)
+    write_whole(file, _text(capture.model_dump(mode="json", exclude_defaults=True)))
     captures.cache_clear()
     return file
 

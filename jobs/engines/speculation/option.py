@@ -15,8 +15,8 @@ Wrong = str | None  # what a value should be instead; None if it is valid
 class Option:
     """A key of the engine's speculation settings.
 
-    `wrong(value)` returns what the value should be. `methods` None: any method may have it.
-    `is_open` is False if a value names a file, a module or a revision of somebody's code: each lab's policy decides.
+    `wrong(value)` returns what the value should be. `methods` None: any method may have it. Each lab's policy decides
+    about a value that names a file, a module or a revision of somebody's code.
     """
 
     name: str
@@ -24,7 +24,6 @@ class Option:
     wrong: Callable[[JsonValue], Wrong]
     sample: str  # a value, in TOML
     methods: tuple[str, ...] | None = None
-    is_open: bool = True
 
     @property
     def example(self) -> str:

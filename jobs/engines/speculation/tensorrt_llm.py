@@ -32,7 +32,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("allow_advanced_sampling", "sampling beyond greedy", switch, "true"),
     Option("advanced_sampling_mode", "how much of it", text, '"FULL"'),
     Option("enable_penalty", "penalties while speculating", switch, "true"),
-    Option("load_format", "how the draft is loaded", text, '"auto"', is_open=False),
+    Option("load_format", "how the draft is loaded", text, '"auto"'),
     Option("moe_backend", "kernels of the draft's experts", text, '"CUTLASS"'),
     Option("use_dynamic_tree", "the tree follows the draft's confidence", switch, "true"),
     Option("dynamic_tree_max_topK", "its widest branch", whole(1), "4"),

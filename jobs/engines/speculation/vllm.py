@@ -101,9 +101,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("kv_cache_dtype", "type of the draft's KV cache", text, '"fp8"', _DRAFTS),
     Option("max_model_len", "the longest context that the draft works on", whole(1), "4096", _DRAFTS),
     Option("enforce_eager", "no CUDA graphs for the draft", switch, "true", _DRAFTS),
-    Option("revision", "the draft's branch, tag or commit", text, '"main"', _DRAFTS, is_open=False),
-    Option("code_revision", "that of its code", text, '"main"', _DRAFTS, is_open=False),
-    Option("draft_load_config", "how it is loaded", table, "{}", _DRAFTS, is_open=False),
+    Option("revision", "the draft's branch, tag or commit", text, '"main"', _DRAFTS),
+    Option("code_revision", "that of its code", text, '"main"', _DRAFTS),
+    Option("draft_load_config", "how it is loaded", table, "{}", _DRAFTS),
     Option(
         "index_share_for_mtp_iteration",
         "later steps of MTP use the first one's sparse indices",

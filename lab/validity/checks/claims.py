@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lab.validity.check import Fired, Missing, StudyCheck
+from lab.validity.check import Answers, Fired, Missing, StudyCheck
 from lab.validity.checks.comparability import by_workload_and_load, ids_of, pairs
 from lab.validity.evidence import StudyRun
 from lab.validity.words import listed, percent
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 #: Below this share of equal outputs an arm does not match its target, unless the target's own repeats differ as much.
 SAME_SHARE = 0.9
-
-Answers = Sequence[Fired | Missing]
 
 
 @dataclass(frozen=True)

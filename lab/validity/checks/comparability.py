@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from lab.metrics.records import RunRecord
-from lab.validity.check import Fired, Missing, StudyCheck
+from lab.validity.check import Answers, Fired, StudyCheck
 from lab.validity.evidence import Lengths, StudyRun, number
 from lab.validity.words import listed, percent
 
@@ -106,9 +106,6 @@ def _short(value: str) -> str:
     return value if len(value) <= _SHOWN_CHARS else value[: _SHOWN_CHARS - 1] + "…"
 
 
-Answers = Sequence[Fired | Missing]
-
-
 def _fired(
     runs: Sequence[StudyRun], differences: Callable[[RunRecord, RunRecord], Iterator[str]], difference: str
 ) -> Answers:
@@ -171,7 +168,6 @@ def _shared(runs: Sequence[StudyRun]) -> Iterator[tuple[str, list[StudyRun], lis
 
 
 def _prompt_tokens(runs: Sequence[StudyRun]) -> Answers:
-    found: list[Fired] = []
     for arm, of_arm, both in _shared(runs):
         counted = [
             (ours.prompt_tokens, theirs.prompt_tokens)
@@ -183,20 +179,16 @@ def _prompt_tokens(runs: Sequence[StudyRun]) -> Answers:
         share = abs(sum(apart)) / max(1, expected)
         if not apart or share <= PROMPTS_WARNING or abs(statistics.median(apart)) <= TEMPLATE_TOKENS:
             continue
-        found.append(
-            Fired(
-                f"Arm {arm!r} read {expected + sum(apart)} prompt tokens where the baseline read {expected}, for the "
-                f"same prompts ({len(apart)} of {len(counted)} differ, by {statistics.median(apart):+g} in the "
-                "median): prompts are cut, or come in another template or tokenizer.",
-                "invalid" if share > PROMPTS_INVALID else "warning",
-                ids_of([study_run.run for study_run in of_arm]),
-            )
+        yield Fired(
+            f"Arm {arm!r} read {expected + sum(apart)} prompt tokens where the baseline read {expected}, for the "
+            f"same prompts ({len(apart)} of {len(counted)} differ, by {statistics.median(apart):+g} in the "
+            "median): prompts are cut, or come in another template or tokenizer.",
+            "invalid" if share > PROMPTS_INVALID else "warning",
+            ids_of([study_run.run for study_run in of_arm]),
         )
-    return found
 
 
 def _text_a_token(runs: Sequence[StudyRun]) -> Answers:
-    found: list[Fired] = []
     for arm, of_arm, both in _shared(runs):
         ratios = [
             math.log(theirs.output_chars / theirs.output_tokens / (ours.output_chars / ours.output_tokens))
@@ -208,15 +200,12 @@ def _text_a_token(runs: Sequence[StudyRun]) -> Answers:
         mean, error = statistics.fmean(ratios), statistics.stdev(ratios) / math.sqrt(len(ratios))
         if abs(mean) <= math.log1p(TEXT_APART) + ERRORS * error:
             continue
-        found.append(
-            Fired(
-                f"A token of arm {arm!r} holds {math.exp(mean):.3g} times the text of one of the baseline (geometric "
-                f"mean over {len(ratios)} answers to the same prompts): they count other tokens. Tokens a second do "
-                f"not compare; multiplied by {math.exp(mean):.3g}, their ratio is that of characters a second.",
-                run_ids=ids_of([study_run.run for study_run in of_arm]),
-            )
+        yield Fired(
+            f"A token of arm {arm!r} holds {math.exp(mean):.3g} times the text of one of the baseline (geometric "
+            f"mean over {len(ratios)} answers to the same prompts): they count other tokens. Tokens a second do "
+            f"not compare; multiplied by {math.exp(mean):.3g}, their ratio is that of characters a second.",
+            run_ids=ids_of([study_run.run for study_run in of_arm]),
         )
-    return found
 
 
 def _not_answered(runs: Sequence[StudyRun]) -> Answers:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.metrics.records import RunRecord
-from lab.validity.check import Fired, Missing, StudyCheck
+from lab.validity.check import Answers, Fired, StudyCheck
 from lab.validity.checks.comparability import ids_of
 from lab.validity.evidence import StudyRun, number
 from lab.validity.words import percent
@@ -24,7 +24,6 @@ ROUNDS_APART, LEAST_ROUND_S = 3.0, 0.25
 #: in which starts that differ by less are named by chance.
 STARTS_APART, LEAST_CELLS, BY_CHANCE = 0.1, 3, 0.01
 
-Answers = Sequence[Fired | Missing]
 _Cell = tuple[str, ...]
 _Measured = dict[_Cell, list[tuple[RunRecord, float]]]
 
@@ -73,29 +72,12 @@ def _cell(run: RunRecord) -> _Cell:
 
 def _repeats_differ(runs: Sequence[StudyRun]) -> Answers:
     """Report each arm once, by the cell whose repeats lie furthest apart, beside the repeats of other arms."""
-    spread = _spread(runs, _cells)
-    return [
-        Fired(
-            f"The repeats of {arm!r} lie up to {worst.ratio:.3g} times apart in {_values(worst, worst_cell)}, more "
-            f"than {APART:g} times in {len(wide)} of {len(spread[arm])} cells{_of_others(arm, spread)}.",
-            run_ids=ids_of([run for apart in wide for run in apart.runs]),
-        )
-        for arm, wide, worst, worst_cell in _too_wide(spread, APART)
-    ]
+    return _too_wide(_spread(runs, _cells), APART, "The repeats of {!r}", "cells")
 
 
 def _rounds_differ(runs: Sequence[StudyRun]) -> Answers:
     """Report each arm once, by the round that lies furthest from the same round of another repeat."""
-    spread = _spread(runs, _rounds)
-    return [
-        Fired(
-            f"Rounds of {arm!r} that sent the same prompts lie up to {worst.ratio:.3g} times apart in "
-            f"{_values(worst, worst_cell)}, more than {ROUNDS_APART:g} times in {len(wide)} of {len(spread[arm])} "
-            f"rounds{_of_others(arm, spread)}.",
-            run_ids=ids_of([run for apart in wide for run in apart.runs]),
-        )
-        for arm, wide, worst, worst_cell in _too_wide(spread, ROUNDS_APART)
-    ]
+    return _too_wide(_spread(runs, _rounds), ROUNDS_APART, "Rounds of {!r} that sent the same prompts", "rounds")
 
 
 _Spread = dict[str, dict[_Cell, _Apart]]  # by arm and cell
@@ -113,13 +95,17 @@ def _spread(runs: Sequence[StudyRun], measured: Callable[[Sequence[StudyRun], st
     return spread
 
 
-def _too_wide(spread: _Spread, bound: float) -> Iterator[tuple[str, list[_Apart], _Apart, _Cell]]:
-    """Yield each arm that has any, with what lies further apart than the bound, and the worst of it with its cell."""
+def _too_wide(spread: _Spread, bound: float, of_arm: str, parts: str) -> Iterator[Fired]:
+    """Report each arm that has parts, such as cells, whose repeats lie further apart than the bound, by the worst."""
     for arm, cells in spread.items():
         wide = {cell: apart for cell, apart in cells.items() if apart.ratio > bound}
         if wide:
             worst = max(wide, key=lambda cell: wide[cell].ratio)
-            yield arm, list(wide.values()), wide[worst], worst
+            yield Fired(
+                f"{of_arm.format(arm)} lie up to {wide[worst].ratio:.3g} times apart in {_values(wide[worst], worst)}, "
+                f"more than {bound:g} times in {len(wide)} of {len(cells)} {parts}{_of_others(arm, spread)}.",
+                run_ids=ids_of([run for apart in wide.values() for run in apart.runs]),
+            )
 
 
 def _values(apart: _Apart, cell: _Cell) -> str:
@@ -137,7 +123,6 @@ def _of_others(arm: str, spread: _Spread) -> str:
 
 def _starts_differ(runs: Sequence[StudyRun]) -> Answers:
     """Compare each engine start of an arm with the arm's other starts, over the cells that both measured."""
-    found: list[Fired] = []
     by_arm: dict[str, dict[int, _Measured]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for cell, measured in _cells(runs, "output_tok_per_s").items():
         if not measured[0][0].load.closed_loop:
@@ -156,8 +141,7 @@ def _starts_differ(runs: Sequence[StudyRun]) -> Answers:
                     f"{both[0].arm.name!r} was {by} in {what} {second + 1} than in {what} {first + 1}, in the mean "
                     f"over {len(differences)} cells."
                 )
-                found.append(Fired(sentence, run_ids=ids_of(both)))
-    return found
+                yield Fired(sentence, run_ids=ids_of(both))
 
 
 def _start(run: RunRecord) -> int:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from lab.metrics.number_format import counted
 from lab.metrics.records import RunRecord
-from lab.validity.check import Fired, Missing, StudyCheck
+from lab.validity.check import Answers, Fired, StudyCheck
 from lab.validity.checks.comparability import ids_of
 from lab.validity.evidence import StudyRun, number
 from lab.validity.words import listed, percent
@@ -35,25 +35,20 @@ _UnitOf = Callable[[RunRecord], _Unit | None]
 _Measured = dict[_Cell, dict[_Unit, list[tuple[RunRecord, float]]]]
 
 
-def _slot_of(run: RunRecord) -> int | None:
-    return run.circumstances.slot
-
-
 def _host_of(run: RunRecord) -> str | None:
     return run.circumstances.host
 
 
-def _slot_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
+def _slot_differs(runs: Sequence[StudyRun]) -> Answers:
     """Compare each slot once, by the figure in which it differs most."""
     kinds = {_kind(run) for run, *_ in runs if run.circumstances.slot is not None}
-    different: list[Fired] = []
+    yield from _kept_apart(runs, kinds)
     for kind in sorted(kinds):
         alike = [run for run in runs if run.run.circumstances.slot is not None and _kind(run.run) == kind]
-        different += _furthest(alike, "slot", _slot_of)
-    return [*_kept_apart(runs, kinds), *different]
+        yield from _furthest(alike, "slot", lambda run: run.circumstances.slot)
 
 
-def _host_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
+def _host_differs(runs: Sequence[StudyRun]) -> Answers:
     """Say which repeats no host measured with all arms, and which host differs; else that hosts are a factor of the
     study. Comparisons pair the runs of one host (`warehouse.queries.comparing.paired_runs.sample`).
     """

@@ -8,7 +8,7 @@ from itertools import pairwise, product
 
 from lab.metrics.records import RunRecord
 from lab.study.arm import SCHEDULE
-from lab.validity.check import Fired, Missing, StudyCheck
+from lab.validity.check import Answers, Fired, StudyCheck
 from lab.validity.checks.acceptance import is_synthetic
 from lab.validity.checks.comparability import arms_of, by_workload_and_load, ids_of
 from lab.validity.evidence import StudyRun, number
@@ -25,8 +25,6 @@ LEAST_ROUNDS = 300
 LEAST_ACCEPTED = 0.2
 #: Below this many runs of a cell there is no interval.
 REPEATS = 2
-
-Answers = Sequence[Fired | Missing]
 
 
 def _identical(runs: Sequence[StudyRun]) -> Answers:
@@ -51,17 +49,15 @@ def _single(runs: Sequence[StudyRun]) -> Answers:
     for run, *_ in runs:
         cells[(run.study_id, run.arm.name, run.workload.name, run.load.name)].add(run.run_id)
     alone = [next(iter(ids)) for ids in cells.values() if len(ids) < REPEATS]
-    if not alone:
-        return []
-    sentence = f"{len(alone)} of {len(cells)} cells were measured only once, so their variation is unknown."
-    return [Fired(sentence, run_ids=tuple(sorted(alone)))]
+    if alone:
+        sentence = f"{len(alone)} of {len(cells)} cells were measured only once, so their variation is unknown."
+        yield Fired(sentence, run_ids=tuple(sorted(alone)))
 
 
 def _one_concurrency(runs: Sequence[StudyRun]) -> Answers:
     streams = {run.load.max_concurrency for run, *_ in runs}
-    if len(streams) != 1 or all(run.arm.speculation is None for run, *_ in runs):
-        return []
-    return [Fired(f"Everything was measured at {streams.pop()} streams; a speed-up holds only where it was measured.")]
+    if len(streams) == 1 and any(run.arm.speculation is not None for run, *_ in runs):
+        yield Fired(f"Everything was measured at {streams.pop()} streams; a speed-up holds only where it was measured.")
 
 
 def _remembering(runs: Sequence[StudyRun]) -> Answers:
@@ -110,15 +106,12 @@ def _risen(arm: str, repeats: bool, found: Sequence[Sequence[tuple[RunRecord, fl
 def _synthetic_mixed(runs: Sequence[StudyRun]) -> Answers:
     drafting = [run for run, *_ in runs if run.arm.speculation is not None]
     forced = [run for run in drafting if is_synthetic(run)]
-    if not forced or len(forced) == len(drafting):
-        return []
-    return [
-        Fired(
+    if 0 < len(forced) < len(drafting):
+        yield Fired(
             f"{len(forced)} of {len(drafting)} runs with speculation have a forced acceptance, beside real "
             f"ones: arms {listed(arms_of(forced))}.",
             run_ids=ids_of(forced),
         )
-    ]
 
 
 def _not_interleaved(runs: Sequence[StudyRun]) -> Answers:
@@ -134,15 +127,12 @@ def _not_interleaved(runs: Sequence[StudyRun]) -> Answers:
             times = [sorted(run.started_at for run in arm) for arm in (baseline, other)]
             if times[0][-1] < times[1][0] or times[1][-1] < times[0][0]:
                 apart += other
-    if not apart:
-        return []
-    return [
-        Fired(
+    if apart:
+        yield Fired(
             f"All repeats of {listed(arms_of(apart))} were measured before or after all of the baseline, so a machine "
             "that changes over the hours favours one of them.",
             run_ids=ids_of(apart),
         )
-    ]
 
 
 CHECKS = (

@@ -25,7 +25,7 @@ def test_starts_and_runs_are_told_apart_where_a_start_had_several_runs() -> None
     assert estimated is not None
     assert estimated.start == pytest.approx(0.03**2, rel=0.15)
     assert estimated.run == pytest.approx(0.02**2, rel=0.15)
-    assert (estimated.num_prompts, estimated.starts_df, len(estimated.gains)) == (32, 400, 200)
+    assert (estimated.num_prompts, len(estimated.gains)) == (32, 200)
     assert np.mean(estimated.gains) == pytest.approx(0.3, abs=0.01)
 
 
@@ -50,11 +50,11 @@ def test_of_single_starts_nothing_is_known_of_starts() -> None:
 
 
 def test_more_prompts_reduce_what_requests_add_to_a_run_and_nothing_else() -> None:
-    variances = Components(start=1.0, run=4.0, request=64.0, num_prompts=32.0, starts_df=10, gains=(0.0,))
+    variances = Components(start=1.0, run=4.0, request=64.0, num_prompts=32.0, gains=(0.0,))
     assert variances.of_block(1, 32) == 1 + 4
     assert variances.of_block(1, 64) == 1 + 2 + 1
     assert variances.of_block(2, 64) == 1 + (2 + 1) / 2
-    all_of_requests = Components(start=1.0, run=4.0, request=640.0, num_prompts=32.0, starts_df=10, gains=(0.0,))
+    all_of_requests = Components(start=1.0, run=4.0, request=640.0, num_prompts=32.0, gains=(0.0,))
     assert all_of_requests.of_block(1, 64) == 1 + 2
 
 
@@ -71,7 +71,7 @@ def test_components_are_those_of_a_nested_analysis_of_variance() -> None:
     assert estimated is not None
     assert estimated.run == pytest.approx(2 * 0.02**2)
     assert estimated.start == pytest.approx(2 * 0.1**2 - 0.02**2)
-    assert (estimated.request, estimated.starts_df) == (0.5, 6)
+    assert estimated.request == 0.5
     assert estimated.num_prompts == pytest.approx(2 / (1 / 20 + 1 / 40))
     assert estimated.gains == pytest.approx((0.2,) * 6)
     assert components(past[4:]) is None  # five cells: fewer degrees of freedom than are wanted

@@ -35,7 +35,6 @@ def known(*, start: float | None, run: float, request: float | None = None, gain
         run**2,
         None if request is None else 32 * request**2,
         32.0,
-        20,
         (math.log(gain) / 2, math.log(gain)),
     )
 

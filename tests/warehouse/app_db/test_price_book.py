@@ -21,10 +21,10 @@ BOUGHT = RENTED.model_copy(
 
 
 def test_entries_are_returned_in_the_order_they_were_added(engine: sa.Engine) -> None:
-    assert price_book.book(engine) == []
     assert [price_book.add(engine, price, actor=ADMIN) for price in (RENTED, BOUGHT)] == [1, 2]
-    assert price_book.book(engine) == [RENTED, BOUGHT]
-    assert price_on(price_book.book(engine), "NVIDIA H200", date(2026, 2, 1)) == BOUGHT
+    prices = [entry.price for entry in price_book.entries(engine)]
+    assert prices == [RENTED, BOUGHT]
+    assert price_on(prices, "NVIDIA H200", date(2026, 2, 1)) == BOUGHT
 
 
 def test_the_same_entry_is_not_added_twice(engine: sa.Engine) -> None:
@@ -35,7 +35,6 @@ def test_the_same_entry_is_not_added_twice(engine: sa.Engine) -> None:
 def test_a_withdrawn_entry_is_not_in_force_but_stays_in_the_book(engine: sa.Engine) -> None:
     number = price_book.add(engine, RENTED, actor=ADMIN)
     price_book.withdraw(engine, number, actor=ADMIN)
-    assert price_book.book(engine) == []
     (entry,) = price_book.entries(engine)
     assert entry.price == RENTED
     assert entry.withdrawn_at is not None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from lab.metrics.measure import Value
-from warehouse.bundles.imported_bundle import ImportedBundle, record_of
+from warehouse.bundles.imported_bundle import ImportedRecord, record_of
 from warehouse.bundles.imported_run import (
     ImportedRequest,
     ImportedRequests,
@@ -82,9 +81,9 @@ def silent(**run: Any) -> ImportedRun:
     return foreign(dict.fromkeys(COLUMNS), dict.fromkeys(METRICS), **{"requests": None, "tool_version": None, **run})
 
 
-def bundle(run: ImportedRun) -> ImportedBundle:
-    return ImportedBundle(Path("folder"), record_of(run), run)
+def bundle(run: ImportedRun) -> ImportedRecord:
+    return record_of(run).model_copy(update={"run": run})
 
 
 def evidence(run: ImportedRun) -> Evidence:
-    return as_evidence(bundle(run).record, run)
+    return as_evidence(bundle(run))

@@ -138,7 +138,7 @@ def test_killed_before_the_new_master_takes_its_place_it_has_moved_nothing(
         raise Killed
 
     before = everything(filled)
-    for step in ("_copy_the_rest", "replace_master"):
+    for step in ("_copy_the_rest", "publish_instead"):
         with monkeypatch.context() as patched:
             patched.setattr(archiving, step, killed)
             with pytest.raises(Killed):

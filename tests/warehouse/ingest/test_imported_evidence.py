@@ -155,7 +155,7 @@ def test_drafted_tokens_are_what_the_file_says_or_its_positions(
 def test_the_record_has_what_the_file_says() -> None:
     run = foreign()
     record = evidence(run).record
-    named = bundle(run).record
+    named = bundle(run)
     assert (record.run_id, record.cell_key, record.job_id) == (run.run_id, run.run_id, named.job_id)
     assert (record.study_id, record.study_name) == (named.study_id, named.study_name)
     assert (record.workload.dataset, record.workload.output_tokens, record.workload.ignore_eos) == ("prose", 16, True)

@@ -23,7 +23,7 @@ def known(run: ImportedRun) -> dict[str, Any]:
 
 def always(run: ImportedRun) -> dict[str, Any]:
     """What every imported run has in its row."""
-    record = bundle(run).record
+    record = bundle(run)
     return {
         "run_id": run.run_id,
         "cell_key": run.run_id,
@@ -42,7 +42,7 @@ def always(run: ImportedRun) -> dict[str, Any]:
 def test_a_run_of_which_nothing_is_known_is_null_in_all_else() -> None:
     run = silent()
     assert known(run) == always(run) | {"arm": "vllm-bench"}
-    assert bundle(run).record.study_name == "vllm-bench: a target without a name"
+    assert bundle(run).study_name == "vllm-bench: a target without a name"
     failed = replace(run, metrics={**run.metrics, "requests_completed": 0})
     assert known(failed) == always(failed) | {
         "arm": "vllm-bench",
@@ -53,7 +53,7 @@ def test_a_run_of_which_nothing_is_known_is_null_in_all_else() -> None:
 
 def test_a_run_of_which_all_is_known_has_it_in_its_columns() -> None:
     run = foreign()
-    assert bundle(run).record.study_name == "vllm-bench: big"
+    assert bundle(run).study_name == "vllm-bench: big"
     assert known(run) == always(run) | {
         "target": "big",
         "arm": "eagle3, head, k = 3",

@@ -75,7 +75,7 @@ def test_a_round_without_time_publishes_and_reports_waiting_bundles(settings: Se
 
 def test_a_changed_job_is_published_and_an_unchanged_one_is_not(settings: Settings, ingester: Ingester) -> None:
     ingest_once(ingester)
-    with ingester.app.begin() as connection:
+    with open_engine(settings.app_database_url) as app, app.begin() as connection:
         add_job(connection, "job-1")
     before = publication(settings)
     ingest_once(ingester)
@@ -183,7 +183,7 @@ def test_an_unexpected_error_sets_one_bundle_aside_with_its_traceback(
 
 def test_a_job_that_cannot_be_judged_is_set_aside_alone(settings: Settings, ingester: Ingester) -> None:
     study = {"name": "small", "toml": "", "created_at": NOW}
-    with ingester.app.begin() as connection:
+    with open_engine(settings.app_database_url) as app, app.begin() as connection:
         connection.execute(studies.insert().values(study_id="broken", json="no JSON", **study))
     for number, study_id in enumerate(("0", "broken", "2")):
         write_run(settings.bundles, job_id=f"job-{number}", run_id=f"run-{number}", study_id=study_id)

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.engines.capabilities import Capabilities
 from jobs.fleet.broker import look, queue_of, wake
-from jobs.fleet.worker_registry import drain, list_workers, queues_for, record_queue, register_worker, store_engines
+from jobs.fleet.worker_registry import drain, list_workers, queues_for, record, register_worker, store_engines
 from lab.errors import UserError
 from tests.actors import ADMIN
 from tests.workers.homes import Home, celery_worker, until
@@ -24,7 +24,7 @@ def registered(home: Home, host: str, hardware: str, *engines: str) -> str:
     register_worker(home.database, f"{host}/1", host=host, hardware=hardware, gpus=1, is_dead=lambda _: False)
     known = [Capabilities(engine=name, kind="vllm", version="1", methods=(), flags=None, gpus=()) for name in engines]
     store_engines(home.database, f"{host}/1", known)
-    record_queue(home.database, f"{host}/1", queue := queue_of(hardware, engines))
+    record(home.database, f"{host}/1", queue=(queue := queue_of(hardware, engines)))
     return queue
 
 

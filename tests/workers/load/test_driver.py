@@ -132,8 +132,7 @@ async def test_a_run_of_several_windows_has_only_their_time(connections: Connect
     began_s = time.perf_counter()
     for first in (0, 4, 8):
         part = every[first : first + 4]
-        more = {"load": load, "params": params(), "on_progress": reports.append}
-        await drive_on(window, connections, target, part, **more)  # type: ignore[arg-type]
+        await drive_on(window, connections, target, part, params=params(), on_progress=reports.append)
         await asyncio.sleep(PAUSE_S)
     passed_s = time.perf_counter() - began_s
     result = result_of(window)
@@ -162,7 +161,7 @@ async def test_failures_of_earlier_windows_count_too(connections: Connections, s
     target, window = Endpoint(server.base_url, "http_error"), Window(load, 12)
     for first in range(0, 10, 2):
         assert window.problem is None
-        await drive_on(window, connections, target, prompts(12)[first : first + 2], load=load, params=params())
+        await drive_on(window, connections, target, prompts(12)[first : first + 2], params=params())
     assert "10 of 10 requests had failed" in (window.problem or "")
 
 

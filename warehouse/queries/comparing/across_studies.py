@@ -16,6 +16,7 @@ from lab.comparison.effect import Interval
 from lab.comparison.unpaired import unpaired
 from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, SHORT_NAMES
+from lab.validity.words import listed
 from warehouse.queries.comparing.paired_runs import jobs_of, metric_names
 from warehouse.queries.comparing.study_cells import (
     DETAILS,
@@ -33,8 +34,6 @@ UNPAIRED = (
     "each study, and whatever differs between the studies may be the whole difference."
 )
 _WORDS = ("differs", "unknown on one side", "unknown on both sides")
-#: Values of one side that are listed; the others are counted.
-_MOST_VALUES = 3
 
 
 @dataclass(frozen=True)
@@ -227,10 +226,7 @@ def _differences(pairs: Sequence[Beside], names: Mapping[StudyArm, str]) -> list
 def _listed(values: Sequence[str | None]) -> str | None:
     """Return distinct values in one text; None if none is known."""
     known = list(dict.fromkeys(value for value in values if value is not None))
-    if not known:
-        return None
-    more = f" and {len(known) - _MOST_VALUES} more" if len(known) > _MOST_VALUES else ""
-    return f"{', '.join(known[:_MOST_VALUES])}{more}{', unknown of some' if None in values else ''}"
+    return f"{listed(known)}{', unknown of some' if None in values else ''}" if known else None
 
 
 def across_document(found: AcrossStudies) -> dict[str, Any]:

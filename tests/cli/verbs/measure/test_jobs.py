@@ -14,7 +14,7 @@ from cli.follow import all_there, follow, follow_to_results
 from cli.here import Here
 from host.settings import Settings
 from jobs import queue
-from jobs.fleet.worker_registry import record_waiting, register_worker, store_engines
+from jobs.fleet.worker_registry import record, register_worker, store_engines
 from lab.study.parsing import study_to_toml
 from lab.study.plan import plan
 from tests.actors import ADMIN
@@ -169,13 +169,13 @@ def test_whoever_waits_is_told_what_keeps_the_workers(tmp_path: Path, capsys: py
     job_id = queue.submit(settings, study(), actor=ADMIN)
     with open_engine(settings.app_database_url) as engine:
         register_worker(engine, "w", host="gpu01", hardware="NVIDIA H200", gpus=1, is_dead=lambda _worker: False)
-        record_waiting(engine, "w", "GPU 0 is used by python (process 17 of ada)")
+        record(engine, "w", waits_for="GPU 0 is used by python (process 17 of ada)")
         looks = iter(range(2))
 
         def on_tick() -> None:
             if next(looks) == 1:
                 queue.cancel(engine, job_id, actor=ADMIN)
-                record_waiting(engine, "w", None)
+                record(engine, "w", waits_for=None)
 
         assert follow(Here(settings), job_id, on_tick=on_tick).state == "cancelled"
     lines = capsys.readouterr().out.splitlines()
