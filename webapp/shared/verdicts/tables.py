@@ -9,16 +9,11 @@ import pandas as pd
 
 from lab.comparison.agreement import Agreement
 from lab.comparison.effect import Interval
+from lab.comparison.verdict import MARKS
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from webapp.shared.tables import Column, columns
 
-SIGNS = {
-    "faster": "▲ faster",
-    "slower": "▼ slower",
-    "no difference": "= no difference",
-    "inconclusive": "? inconclusive",
-    "control": "≡ control",
-}
+SIGNS: dict[str, str] = {word: f"{mark} {word}" for word, mark in MARKS.items()}
 _HELP = {
     False: "At most 5 % of a table's verdicts are expected to be wrong; no difference: within 2 %",
     True: "With 95 % confidence no verdict of the table is wrong; no difference: within 2 %",
