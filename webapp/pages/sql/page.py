@@ -101,8 +101,9 @@ def _show_choices() -> None:
     """Draw the examples and the saved queries."""
     examples, named = st.columns(2)
     with examples:
-        titles = [example.title for example in EXAMPLES]
-        st.selectbox("Examples", titles, index=None, key=_EXAMPLE, on_change=_take_example, placeholder="Choose one")
+        st.selectbox(
+            "Examples", list(EXAMPLES), index=None, key=_EXAMPLE, on_change=_take_example, placeholder="Choose one"
+        )
     with named:
         saved = saved_views.named_views(published_data.engine(), PAGE)
         st.selectbox(
@@ -117,17 +118,17 @@ def _show_choices() -> None:
 
 @callback
 def _take_example() -> None:
-    chosen = next((example for example in EXAMPLES if example.title == st.session_state[_EXAMPLE]), None)
-    if chosen is not None:
-        state.show(Query(chosen.sql, chosen.chart))
+    if (chosen := EXAMPLES.get(st.session_state[_EXAMPLE])) is not None:
+        state.show(chosen)
         st.session_state[_NAMED] = None
 
 
 @callback
 def _take_named() -> None:
     view_ids = {view.name: view.view_id for view in saved_views.named_views(published_data.engine(), PAGE)}
-    if (view_id := view_ids.get(st.session_state[_NAMED])) is not None:
-        state.show_saved(view_id)
+    view_id = view_ids.get(st.session_state[_NAMED])
+    if view_id is not None and (query := state.saved(view_id)) is not None:
+        state.show(query)
         st.session_state[_EXAMPLE] = None
 
 
