@@ -24,6 +24,7 @@ from host import quiet
 from host.settings import Settings, load_settings
 from jobs import queue
 from jobs.forecast import forecast_study, forecast_verdicts
+from jobs.table import Job
 from lab.comparison.agreement import Agreement
 from lab.errors import QueryError, UserError
 from lab.estimate import Estimate
@@ -244,6 +245,14 @@ request_texts = published_query()(queries.request_texts)
 whole_requests = with_warehouse(queries.whole_requests)
 
 
+def job(job_id: str) -> Job | None:
+    """Return a job of the queue; None for a study that is not in it, such as an imported one."""
+    try:
+        return queue.job(engine(), job_id)
+    except UserError:
+        return None
+
+
 def invalid_runs(job_id: str) -> int | None:
     """Return how many runs of a study are invalid; None before any is published."""
     if publication() is None:
@@ -317,11 +326,10 @@ def output_count(job_id: str) -> int:
 
 @cached_by_publication()
 def _arms(job_id: str) -> dict[str, Drafting]:
-    try:
-        return drafting_in(queue.job(engine(), job_id).study)
-    except UserError:
-        runs = results(job_id)
-        return drafting_of(runs["arm"], runs["method"], runs["num_speculative_tokens"])
+    if (of_queue := job(job_id)) is not None:
+        return drafting_in(of_queue.study)
+    runs = results(job_id)
+    return drafting_of(runs["arm"], runs["method"], runs["num_speculative_tokens"])
 
 
 @cached_by_publication()

@@ -196,15 +196,13 @@ def _unlisted(wanted: str | None) -> str | None:
     if not wanted:
         return None
     job_id = url_params.job_id_of(wanted)
-    try:
-        job = queue.job(published_data.engine(), job_id)
-    except UserError:
-        known, studies = curating.find(job_id), _studies()
-        if known is not None and known.deleted_at is not None:
-            return url_params.job_label(known.called or job_id, job_id)
-        found = studies if studies.empty else studies[studies["job_id"] == job_id]
-        return None if found.empty else url_params.job_label(found["study_name"].iloc[0], job_id)
-    return url_params.job_label(job.name, job.job_id)
+    if (job := published_data.job(job_id)) is not None:
+        return url_params.job_label(job.name, job_id)
+    known, studies = curating.find(job_id), _studies()
+    if known is not None and known.deleted_at is not None:
+        return url_params.job_label(known.called or job_id, job_id)
+    found = studies if studies.empty else studies[studies["job_id"] == job_id]
+    return None if found.empty else url_params.job_label(found["study_name"].iloc[0], job_id)
 
 
 def _changed() -> None:
@@ -214,15 +212,13 @@ def _changed() -> None:
 
 
 def _show_state(job_id: str) -> None:
-    try:
-        job = queue.job(published_data.engine(), job_id)
-    except UserError:
-        known = curating.find(job_id)
-        is_deleted = known is not None and known.deleted_at is not None
-        word, icon = ("deleted", "delete") if is_deleted else ("imported", "upload_file")
-        st.badge(word, color="gray", icon=f":material/{icon}:")
+    if (job := published_data.job(job_id)) is not None:
+        (_show_live_badge if job.state in ACTIVE else show_badge)(job)
         return
-    (_show_live_badge if job.state in ACTIVE else show_badge)(job)
+    known = curating.find(job_id)
+    is_deleted = known is not None and known.deleted_at is not None
+    word, icon = ("deleted", "delete") if is_deleted else ("imported", "upload_file")
+    st.badge(word, color="gray", icon=f":material/{icon}:")
 
 
 @st.fragment(run_every=_REFRESH_EVERY)
@@ -323,7 +319,7 @@ def chosen_study() -> str:
 
 
 def _show_without_results(job_id: str, default: str | None) -> None:
-    job = job_state(job_id)
+    job = published_data.job(job_id)
     error = "" if job is None or not job.error else f" ({literal(job.error.splitlines()[0])})"
     verb = "is unknown here" if job is None else _STATES[job.state]
     has_failed = job is not None and job.state == "failed"
@@ -338,14 +334,6 @@ def _show_without_results(job_id: str, default: str | None) -> None:
             st.page_link(page_file("results"), label=label, icon=":material/monitoring:", query_params=query)
     published_data.rerun_when_published(published_data.publication())
     st.stop()
-
-
-def job_state(job_id: str) -> Job | None:
-    """Return the job behind the results, or None if it is not in this queue (imported bundles)."""
-    try:
-        return queue.job(published_data.engine(), job_id)
-    except UserError:
-        return None
 
 
 def show_caveats(runs: pd.DataFrame, job: Job | None) -> None:

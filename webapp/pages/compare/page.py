@@ -51,7 +51,7 @@ def show_page() -> None:
             study_picker.show_nothing_to_compare(
                 runs, "needs valid runs of the baseline and of another arm at the same load"
             )
-        study_picker.show_caveats(runs, study_picker.job_state(job_id))
+        study_picker.show_caveats(runs, published_data.job(job_id))
         if not selection.pairs:
             st.stop()
         _show_worse(selection)
@@ -71,7 +71,7 @@ def show_page() -> None:
             _show_charts(figures.OF_CELL, selection)
         _show_tables(selection)
         outputs.show(selection)
-    study_picker.follow(study_picker.job_state(job_id))
+    study_picker.follow(published_data.job(job_id))
 
 
 def _choose(job_id: str) -> Selection:
@@ -86,7 +86,7 @@ def _choose(job_id: str) -> Selection:
         )
     if not capacities.has_ordinary_runs(job_id):
         capacities.show(job_id, View("compare", {url_params.JOB.key: (job_id,)}))
-        study_picker.follow(study_picker.job_state(job_id))
+        study_picker.follow(published_data.job(job_id))
         st.stop()
     with metric:
         measure = url_widgets.choose(url_params.METRIC, list(BY_LABEL))

@@ -56,7 +56,7 @@ def show_page() -> None:
         compared = whole
         if whole is not None and category != figures.ALL_CATEGORIES:
             compared = arm_cards.of_category(whole, category)
-        state = study_picker.job_state(job_id)
+        state = published_data.job(job_id)
 
     name = runs["study_name"].iloc[0] if len(runs) else None
     parameters: dict[str, tuple[str, ...]] = {"job": (job_id,), "category": (category,), "metric": (measure.label,)}

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 import duckdb
 import streamlit as st
 
-from jobs import queue
 from lab.advice.answer import Answer
 from lab.advice.answer_text import Sentences, sentences
 from lab.advice.answer_text import label as label_of
 from lab.advice.metric_lines import METRICS, Line, lines
 from lab.advice.next_study import follow_up, next_study
 from lab.advice.next_study import sentence as sentence_of
-from lab.errors import UserError
 from lab.study import Study
 from lab.study.duration import rough_duration
 from warehouse.queries.comparing.answers import study_answer
@@ -146,15 +144,14 @@ def _link_next_study(job_id: str, asked: _Asked) -> None:
 
     A tuning searches for the best setting and has its own report.
     """
-    try:
-        study = queue.job(published_data.engine(), job_id).study
-    except UserError:
+    job = published_data.job(job_id)
+    if job is None:
         return
-    if study.tune is not None:
+    if job.study.tune is not None:
         label, query = "What the tuning found", {JOB.key: job_id}
         st.page_link(page_file("deploy"), label=label, icon=":material/tune:", query_params=query)
         return
-    plan, proposed = follow_up(asked.answer), next_study(study, asked.answer)
+    plan, proposed = follow_up(asked.answer), next_study(job.study, asked.answer)
     if plan is None or proposed is None:
         return
     takes = published_data.forecast(proposed)
