@@ -41,15 +41,6 @@ _STATES: dict[State, str] = {
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A study that ended without a valid run, and how: `failed: OSError: ...`."""
-
-    name: str
-    job_id: str
-    how: str
-
-
-@dataclass(frozen=True)
 class Bar:
     """Labels of the chosen study, and of the one that pages of one study show if none is chosen."""
 
@@ -82,7 +73,7 @@ def show_bar(*, is_of_study: bool) -> Bar:
             _show_state(url_params.job_id_of(chosen))
         failure = None if default is None or chosen not in (None, default) else newer_failure(studies, jobs)
         if failure is not None:
-            _show_failure("A newer study", failure)
+            _show_failure("A newer study", *failure)
     if chosen is None:
         url_widgets.record(JOB.key, None)
     else:
@@ -134,8 +125,10 @@ def _moments(studies: pd.DataFrame) -> pd.Series:
     return pd.to_datetime(studies["submitted_at"], utc=True)
 
 
-def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job]) -> Failure | None:
-    """Return the newest job that ended without a valid run after the newest study with valid runs was submitted."""
+def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job]) -> tuple[Job, str] | None:
+    """Return the newest job that ended without a valid run after the newest study with valid runs was submitted, and
+    how: `failed: OSError: ...`.
+    """
     valid = studies[studies["runs_completed"] > studies["runs_invalid"]]
     since = None if valid.empty else _utc(valid.iloc[0]["submitted_at"])
     if not studies.empty:
@@ -145,7 +138,7 @@ def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job]) -> Failure | None:
         if since is None or _utc(job.submitted_at) <= since:
             return None
         if how := _ended_without_valid(job, by_id.get(job.job_id)):
-            return Failure(job.name, job.job_id, how)
+            return job, how
     return None
 
 
@@ -228,13 +221,13 @@ def _show_live_badge(job: Job) -> None:
         show_badge(queue.job(published_data.engine(), job.job_id))
 
 
-def _show_failure(which: str, failure: Failure) -> None:
-    how = failure.how if len(failure.how) <= _MAX_LETTERS else f"{failure.how[:_MAX_LETTERS]}…"
+def _show_failure(which: str, job: Job, how: str) -> None:
+    how = how if len(how) <= _MAX_LETTERS else f"{how[:_MAX_LETTERS]}…"
     st.page_link(
         page_file("jobs"),
-        label=f"{which}, {literal(failure.name)}, {literal(how)}",
+        label=f"{which}, {literal(job.name)}, {literal(how)}",
         icon=":material/error:",
-        query_params={JOB.key: url_params.job_label(failure.name, failure.job_id)},
+        query_params={JOB.key: url_params.job_label(job.name, job.job_id)},
         width="content",
     )
 
@@ -299,7 +292,7 @@ def show_empty_state() -> None:
         with empty_state("No results yet: nothing has been measured here", text):
             for job in _jobs()[:1]:
                 if how := _ended_without_valid(job, None):
-                    _show_failure("The last study", Failure(job.name, job.job_id, how))
+                    _show_failure("The last study", job, how)
             if st.button("Submit the first study", type="primary", icon=":material/add_circle:"):
                 st.switch_page(page_file("submit"))
     published_data.rerun_when_published(published_data.publication())
