@@ -14,11 +14,11 @@ from access.web import visitor
 from access.web.gate import gate
 from access.web.guard import PRINT, SHARED
 from host.settings import Settings
-from lab.errors import UserError
 from lab.roles import Change
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.pins import PinnedFigure
 from webapp.shared import published_data
+from webapp.shared.errors import show_refusals
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import ACCOUNT_TAB, DASHBOARD, View, page_file
 
@@ -87,7 +87,7 @@ def _show_without_login(kind: Kind, subject: str, title: str, owner: str | None)
 
 def _make(kind: Kind, subject: str, title: str, *, lasts: timedelta, as_of: datetime | None, owner: str | None) -> None:
     ours = gate().settings
-    try:
+    with show_refusals():
         made, secret = shared_links.make_link(
             published_data.engine(),
             kind,
@@ -100,10 +100,7 @@ def _make(kind: Kind, subject: str, title: str, *, lasts: timedelta, as_of: date
             owner=owner,
             by=ours.web_share_by,
         )
-    except UserError as error:
-        st.warning(literal(error), icon=":material/info:")
-        return
-    st.session_state[_MADE] = (subject, made.ends_at, shared_address(gate().settings, secret))
+        st.session_state[_MADE] = (subject, made.ends_at, shared_address(ours, secret))
 
 
 def _show_made(subject: str) -> None:
@@ -171,16 +168,9 @@ def choose_moment(key: str, current: datetime | None) -> datetime | None:
 
 
 def _pin(name: str, pinned: PinnedFigure, caption: str) -> None:
-    try:
+    with show_refusals():
         dashboard_id = dashboards.create(published_data.engine(), name.strip(), actor=visitor.actor())
         pins.add(published_data.engine(), dashboard_id, pinned, caption.strip(), actor=visitor.actor())
-    except UserError as error:
-        st.warning(literal(error), icon=":material/info:")
-        return
-    st.success(f"Pinned to {literal(name.strip())}.", icon=":material/check:")
-    st.page_link(
-        page_file("dashboards"),
-        label="Open the dashboard",
-        icon=":material/dashboard:",
-        query_params={DASHBOARD: dashboard_id},
-    )
+        st.success(f"Pinned to {literal(name.strip())}.", icon=":material/check:")
+        page, query = page_file("dashboards"), {DASHBOARD: dashboard_id}
+        st.page_link(page, label="Open the dashboard", icon=":material/dashboard:", query_params=query)

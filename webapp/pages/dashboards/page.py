@@ -13,7 +13,6 @@ import streamlit as st
 
 from access.shared_links import Kind
 from access.web import visitor
-from lab.errors import UserError
 from lab.roles import Change
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.dashboards import Dashboard
@@ -23,7 +22,7 @@ from webapp.pages.dashboards import arranging, html_export, render_pins, variabl
 from webapp.pages.dashboards.render_pins import RenderedPin
 from webapp.shared import dialogs, downloads, published_data, study_picker, undo_banner
 from webapp.shared.dialogs import choose_moment
-from webapp.shared.errors import callback, show_user_errors
+from webapp.shared.errors import callback, show_refusals, show_user_errors
 from webapp.shared.figures import colour_mode, show_panels
 from webapp.shared.tables import written
 from webapp.shared.text import count, literal, moment
@@ -146,12 +145,9 @@ def _show_duplicate(dashboard: Dashboard) -> None:
 def _show_submit(label: str, name: str, make: Callable[[str], str]) -> None:
     """Show the button of a form that creates a dashboard of this name and opens it."""
     if st.form_submit_button(label, type="primary"):
-        try:
+        with show_refusals():
             st.query_params[DASHBOARD] = make(name.strip())
-        except UserError as error:
-            st.warning(literal(error), icon=":material/info:")
-            return
-        st.rerun()
+            st.rerun()
 
 
 def _show_naming(dashboard: Dashboard) -> None:
