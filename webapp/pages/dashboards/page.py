@@ -19,7 +19,8 @@ from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin
 from webapp.charts.theme import Mode
 from webapp.pages.dashboards import arranging, html_export, render_pins, variables
-from webapp.pages.dashboards.render_pins import RenderedPin
+from webapp.pages.dashboards.arranging import Arranged
+from webapp.pages.dashboards.render_pins import RenderedPin, view_of
 from webapp.shared import dialogs, downloads, published_data, study_picker, undo_banner
 from webapp.shared.dialogs import choose_moment
 from webapp.shared.errors import callback, show_refusals, show_user_errors
@@ -252,7 +253,7 @@ def show(cards: Sequence[RenderedPin], mode: Mode, values: variables.Values, *, 
 
 
 @callback
-def _arrange(change: arranging.Arranged) -> None:
+def _arrange(change: Arranged) -> None:
     engine, actor = published_data.engine(), visitor.actor()
     if change.is_wide is not None:
         pins.resize(engine, change.pin_id, is_wide=change.is_wide, actor=actor)
@@ -299,11 +300,12 @@ def _show_foot(card: RenderedPin, values: variables.Values) -> None:
         st.caption(newest if as_of is None else f":material/history: data as of {moment(as_of)}", width="content")
         if not render_pins.has_page(card.pin.shown):
             return
+        view = view_of(card.pin)
         st.page_link(
-            page_file(card.view.page),
+            page_file(view.page),
             label="Source page",
             icon=":material/open_in_new:",
-            query_params=[(name, value) for name, values in card.view.parameters.items() for value in values],
+            query_params=[(name, value) for name, values in view.parameters.items() for value in values],
         )
 
 
@@ -311,14 +313,14 @@ def _show_controls(cards: Sequence[RenderedPin], position: int) -> None:
     pin = cards[position].pin
     with st.container(border=True, gap="small"):
         with st.container(horizontal=True, gap="small"):
-            _button(
-                "Up", "arrow_upward", pin.pin_id, lambda: _move(cards, position, position - 1), disabled=position == 0
-            )
+            ids = [*(card.pin.pin_id for card in cards), None, None]
+            up, down = (Arranged(pin.pin_id, ids[to], None) for to in (position - 1, position + 2))
             last = position == len(cards) - 1
-            _button("Down", "arrow_downward", pin.pin_id, lambda: _move(cards, position, position + 2), disabled=last)
+            _button("Up", "arrow_upward", pin.pin_id, lambda: _arrange(up), disabled=position == 0)
+            _button("Down", "arrow_downward", pin.pin_id, lambda: _arrange(down), disabled=last)
             wider, to_wide = ("Narrower", False) if cards[position].is_wide else ("Wider", True)
-            change = arranging.Arranged(pin.pin_id, None, to_wide)
-            _button(wider, "width_wide" if to_wide else "width_normal", pin.pin_id, lambda: _arrange(change))
+            resized = Arranged(pin.pin_id, None, to_wide)
+            _button(wider, "width_wide" if to_wide else "width_normal", pin.pin_id, lambda: _arrange(resized))
             _button("Remove", "delete", pin.pin_id, lambda: _remove_card(cards[position]))
         _show_caption_and_moment(pin)
 
@@ -339,12 +341,6 @@ def _save(pin: Pin, as_of: datetime | None) -> None:
     """Save the current values of the fields; the click may come before the page has rerun with them."""
     caption = pins.caption_of(*(st.session_state[f"{field}-{pin.pin_id}"] for field in ("title", "caption")))
     pins.change(published_data.engine(), pin.pin_id, caption, as_of, actor=visitor.actor())
-
-
-@callback
-def _move(cards: Sequence[RenderedPin], position: int, to: int) -> None:
-    before = cards[to].pin.pin_id if to < len(cards) else None
-    pins.move(published_data.engine(), cards[position].pin.pin_id, before, actor=visitor.actor())
 
 
 @callback

@@ -40,10 +40,6 @@ class RenderedPin:
             return self.pin.is_wide
         return self.pin.shown.page == TEXT if self.figure is None else self.figure.is_wide
 
-    @property
-    def view(self) -> View:
-        return view_of(self.pin)
-
 
 def has_page(shown: PinnedFigure) -> bool:
     """Return whether the page that draws the figure exists in this version."""
