@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 import pandas as pd
 
-from lab.errors import UserError
 from webapp.shared import url_params
 
 _MAX_PRICE = 1e9
@@ -64,30 +62,15 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
 
 def price_of(text: str) -> float | None:
     """Return USD per hour, or None for an empty text. Raises UserError for anything else."""
-    if not text:
-        return None
-    price = _number(text)
-    if price is None or not 0 < price < _MAX_PRICE:
-        raise UserError(f"{text!r} is not a valid price: enter USD per hour, above 0, like 3.50")
-    return price
+    what = "a valid price: enter USD per hour, above 0, like 3.50"
+    return url_params.number_in(text, what, lambda price: 0 < price < _MAX_PRICE)
 
 
 def utilisation_of(text: str) -> float | None:
     """Return a share, from percent; None for an empty text. Raises UserError for anything else."""
-    if not text:
-        return None
-    percent = _number(text.removesuffix("%"))
-    if percent is None or not 0 < percent <= 100:
-        raise UserError(f"{text!r} is not a valid utilisation: enter percent, above 0 and at most 100, like 60")
-    return percent / 100
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    what = "a valid utilisation: enter percent, above 0 and at most 100, like 60"
+    percent = url_params.number_in(text, what, lambda percent: 0 < percent <= 100, "%")
+    return None if percent is None else percent / 100
 
 
 def likely_entry(studies: pd.DataFrame) -> tuple[str, date]:
