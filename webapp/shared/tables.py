@@ -65,21 +65,18 @@ def show_table(
     shown, shown_config = written(with_run_links(frame, *view.parameters.get("job", ())), config)
     chosen: list[int] = []
     if has_boxes:
-        event = st.dataframe(
-            shown,
-            hide_index=True,
-            column_config=shown_config,
-            alt=title,
-            placeholder="",
-            key=f"boxes-{key}-{hash(tuple(frame['run_id']))}",  # other rows forget what was chosen
-            on_select="rerun",
-            selection_mode="multi-row",
-        )
+        boxes = f"boxes-{key}-{hash(tuple(frame['run_id']))}"  # other rows forget what was chosen
+        event = show_rows(shown, shown_config, title, key=boxes, on_select="rerun", selection_mode="multi-row")
         chosen = [row for row in event["selection"]["rows"] if row < len(frame)]
     else:
-        st.dataframe(shown, hide_index=True, column_config=shown_config, alt=title, placeholder="")
+        show_rows(shown, shown_config, title)
     downloads.show_table_buttons(lambda: frame, title, view, key)
     return chosen
+
+
+def show_rows(rows: Any, config: Mapping[str, Any], title: str, **options: Any) -> Any:
+    """Show rows as they are, without their index and with empty cells for None; `title` is for screen readers."""
+    return st.dataframe(rows, hide_index=True, column_config=config, alt=title, placeholder="", **options)
 
 
 def with_room_for_names(frame: pd.DataFrame, config: Mapping[str, Any]) -> dict[str, Any]:

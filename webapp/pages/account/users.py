@@ -14,7 +14,7 @@ from lab.roles import Role
 from webapp.pages.account import changes
 from webapp.shared import published_data
 from webapp.shared.errors import callback
-from webapp.shared.tables import DAY, Column, columns
+from webapp.shared.tables import DAY, Column, columns, show_rows
 from webapp.shared.text import literal
 
 _PART = "users"
@@ -33,13 +33,7 @@ def show() -> None:
     rows = [
         {"name": user.name, "role": user.role.value, "state": _state(user), "added": user.created_at} for user in users
     ]
-    st.dataframe(
-        pd.DataFrame(rows, columns=list(_COLUMNS)),
-        column_config=_COLUMNS,
-        hide_index=True,
-        placeholder="",
-        alt="The users of this lab",
-    )
+    show_rows(pd.DataFrame(rows, columns=list(_COLUMNS)), _COLUMNS, "The users of this lab")
     if others := [user for user in users if user.name != visitor.actor().name]:
         _show_chosen(others)
 

@@ -19,7 +19,7 @@ from warehouse.app_db.price_book import Entry, price_from
 from webapp.pages.cost import data
 from webapp.shared import undo_banner
 from webapp.shared.errors import callback
-from webapp.shared.tables import DAY, MINUTE, Column, columns
+from webapp.shared.tables import DAY, MINUTE, Column, columns, show_rows
 from webapp.shared.text import literal
 
 _IN_FORCE, _WITHDRAWN = "in force", "withdrawn"
@@ -41,7 +41,7 @@ def show(hardware: str, day: date) -> None:
     entries = data.entries()
     in_force = [entry for entry in entries if entry.withdrawn_at is None]
     if entries:
-        st.dataframe(table(entries), hide_index=True, column_config=_config(), alt="The price book", placeholder="")
+        show_rows(table(entries), _config(), "The price book")
         st.caption(
             "An entry applies from its first day until a later entry for the same hardware. Entries are never "
             "changed, only added and withdrawn, so last month's costs can be computed again."

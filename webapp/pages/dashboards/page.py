@@ -25,7 +25,7 @@ from webapp.shared import dialogs, downloads, published_data, study_picker, undo
 from webapp.shared.dialogs import choose_moment
 from webapp.shared.errors import callback, show_refusals, show_user_errors
 from webapp.shared.figures import colour_mode, show_panels
-from webapp.shared.tables import written
+from webapp.shared.tables import show_rows, written
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import DASHBOARD, FULL, View, page_file
 
@@ -283,10 +283,7 @@ def _show_figure(card: RenderedPin, mode: Mode) -> None:
     elif card.figure.panels:
         show_panels(card.figure, mode)
     else:
-        rows, config = written(card.figure.rows, {})
-        st.dataframe(
-            rows, hide_index=True, column_config=config, height=_TABLE_HEIGHT, alt=card.about.title, placeholder=""
-        )
+        show_rows(*written(card.figure.rows, {}), card.about.title, height=_TABLE_HEIGHT)
 
 
 def _show_foot(card: RenderedPin, values: variables.Values) -> None:

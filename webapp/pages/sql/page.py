@@ -24,7 +24,7 @@ from webapp.pages.sql.state import EXAMPLES, PAGE, TEXT, Query
 from webapp.shared import dialogs, published_data
 from webapp.shared.errors import callback, show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
-from webapp.shared.tables import show_table
+from webapp.shared.tables import show_rows, show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import QUERY, View
 
@@ -230,7 +230,7 @@ def show_answer() -> None:
     try:
         if (rows := data.audit_answer(query.sql, visitor.actor())) is not None:
             st.caption("The audit table is shown to administrators only, and its answers cannot be pinned.")
-            st.dataframe(rows, hide_index=True, alt="Rows of the audit table", placeholder="")
+            show_rows(rows, {}, "Rows of the audit table")
             return
         answer = data.answer(query.sql, query.given)
     except QueryError as error:

@@ -31,7 +31,7 @@ from lab.roles import Change, Role
 from lab.study import Study
 from lab.study.methods import METHODS
 from webapp.shared import published_data, uploads
-from webapp.shared.tables import Column, columns
+from webapp.shared.tables import Column, columns, show_rows
 from webapp.shared.text import count, literal
 
 #: The engine of a new arm, offered even before a worker has reported its engines.
@@ -149,14 +149,9 @@ def _show_table() -> None:
         "columns": (Column("Format", width=400), lambda of: of.columns),
         "sha256": (Column("SHA-256", width=150), lambda of: of.sha256),
     }
-    st.dataframe(
-        pd.DataFrame([{name: cell(state) for name, (_, cell) in shown.items()} for state in datasets()]),
-        hide_index=True,
-        height=290,
-        placeholder="",
-        column_config=columns(pinned="name", **{name: column for name, (column, _) in shown.items()}),
-        alt="The datasets, their sources, and which of them are on this host",
-    )
+    rows = pd.DataFrame([{name: cell(state) for name, (_, cell) in shown.items()} for state in datasets()])
+    config = columns(pinned="name", **{name: column for name, (column, _) in shown.items()})
+    show_rows(rows, config, "The datasets, their sources, and which of them are on this host", height=290)
 
 
 def _show_upload() -> None:
