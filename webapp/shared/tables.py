@@ -49,13 +49,18 @@ def show_table(
     *,
     same_once: bool = False,
     has_boxes: bool = False,
+    if_empty: str = "",
 ) -> list[int]:
     """Show a table with buttons for its files. Runs link to their pages if the view or the row names the study.
 
     `frame` counts repeats from 0, as the warehouse does; the table counts them from 1, as people do. With `same_once`,
     a column with one value in all rows becomes a line above the table; the columns' menu and the files still have it.
-    With `has_boxes` the reader can choose runs; the positions of their rows in `frame` are returned.
+    With `has_boxes` the reader can choose runs; the positions of their rows in `frame` are returned. `if_empty` is the
+    sentence in place of a table without rows.
     """
+    if frame.empty and if_empty:
+        st.caption(if_empty)
+        return []
     if "repeat" in frame:
         frame = frame.assign(repeat=frame["repeat"] + 1)
     if same_once and (same := same_in_all(frame, config)):

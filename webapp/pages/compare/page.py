@@ -205,10 +205,8 @@ def _show_verdicts(selection: Selection) -> None:
 
 def _show_crossings(selection: Selection) -> None:
     rows = tables.crossings(figures.evens(selection.comparison, selection.candidates))
-    if rows.empty:
-        st.caption("Break-even needs loads at several concurrencies, one at each.")
-    else:
-        show_table(rows, tables.CROSSINGS, "Where each arm pays", selection.view, "crossings")
+    needed = "Break-even needs loads at several concurrencies, one at each."
+    show_table(rows, tables.CROSSINGS, "Where each arm pays", selection.view, "crossings", if_empty=needed)
 
 
 def _show_surface(selection: Selection) -> None:
@@ -226,21 +224,16 @@ def _show_surface(selection: Selection) -> None:
 
 
 def _show_matrix(selection: Selection) -> None:
-    rows = tables.matrix(data.matrix(selection.job_id))
-    if rows.empty:
-        st.caption("No request of this study has a category and the rounds that the server reports for it.")
-    else:
-        shown = rows.drop(columns=["figure", "interval"])
-        show_table(shown, tables.MATRIX, "Acceptance length by category", selection.view, "categories")
+    rows = tables.matrix(data.matrix(selection.job_id)).drop(columns=["figure", "interval"])
+    without = "No request of this study has a category and the rounds that the server reports for it."
+    show_table(rows, tables.MATRIX, "Acceptance length by category", selection.view, "categories", if_empty=without)
 
 
 def _show_percentiles(selection: Selection) -> None:
-    rows = tables.percentiles(data.histograms(data.runs_at(selection.here)))
-    if rows.empty:
-        st.caption("These runs have no latency histograms.")
-    else:
-        title = f"Latency percentiles, {selection.workload}, {selection.load}"
-        show_table(tables.percentiles_table(rows), tables.PERCENTILES, title, selection.view, "percentiles")
+    rows = tables.percentiles_table(tables.percentiles(data.histograms(data.runs_at(selection.here))))
+    title = f"Latency percentiles, {selection.workload}, {selection.load}"
+    without = "These runs have no latency histograms."
+    show_table(rows, tables.PERCENTILES, title, selection.view, "percentiles", if_empty=without)
 
 
 def _show_quality(selection: Selection) -> None:

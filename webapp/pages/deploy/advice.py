@@ -160,11 +160,8 @@ def show_tables(advice: StudyAdvice, view: View) -> None:
         show_table(rows, advice_tables.RUN_COLUMNS, "Each run with its prediction", view, "predictions")
 
     def show_checklist() -> None:
-        rows = advice_tables.checklist(advice.advice)
-        if rows.empty:
-            st.caption("No rule of thumb applies to these runs.")
-        else:
-            show_table(rows, advice_tables.CHECKLIST_COLUMNS, "Rules of thumb", view, "checklist")
+        rows, none = advice_tables.checklist(advice.advice), "No rule of thumb applies to these runs."
+        show_table(rows, advice_tables.CHECKLIST_COLUMNS, "Rules of thumb", view, "checklist", if_empty=none)
 
     url_widgets.show_tabs(
         url_params.ADVICE_TAB,

@@ -159,9 +159,17 @@ def show_tables(
         show_table(shown, tables.cell_config(measure), "Each arm, category and load", view, "cells")
 
     def show_runs() -> None:
-        show_table(tables.runs(runs), tables.run_config(), "Each run", view, "runs")
+        show_table(tables.runs(runs), tables.RUN_COLUMNS, "Each run", view, "runs")
         if not any(runs[name].notna().any() for name in tables.GPU if name in runs):
             st.caption("No GPU was found in these runs, so there is no power, energy or GPU use.")
+
+    def show_findings() -> None:
+        shown, none = tables.findings(published_data.findings(job_id)), "The checks found nothing in these runs."
+        show_table(shown, tables.FINDING_COLUMNS, "What the checks found", view, "checks", if_empty=none)
+
+    def show_failed() -> None:
+        shown, none = tables.failed(published_data.failed_runs(job_id)), "No run of this study failed."
+        show_table(shown, tables.RUN_COLUMNS, "Runs that failed, and why", view, "failed", if_empty=none)
 
     url_widgets.show_tabs(
         url_params.RESULTS_TAB,
@@ -169,8 +177,8 @@ def show_tables(
             "Cells": show_cells,
             "Verdicts": lambda: _show_verdicts(compared, runs, view),
             "Runs": show_runs,
-            "Checks": lambda: _show_findings(published_data.findings(job_id), view),
-            "Failed runs": lambda: _show_failed(published_data.failed_runs(job_id), view),
+            "Checks": show_findings,
+            "Failed runs": show_failed,
         },
     )
 
@@ -184,26 +192,8 @@ def _show_verdicts(compared: StudyComparison | None, runs: pd.DataFrame, view: V
     shown = verdict_tables.verdicts(compared, agreed, min(categories) if len(categories) == 1 else None)
     if agreed is None:
         st.caption(f"There are too many outputs to compare on a page: run `drafthouse compare {compared.jobs[0]}`.")
-    if shown.empty:
-        st.caption("No pair in this category.")
-    else:
-        config = verdict_tables.verdict_config(shown, strict=compared.strict)
-        show_table(shown, config, "Whether each arm is faster", view, "verdicts")
-
-
-def _show_failed(failed: pd.DataFrame, view: View) -> None:
-    if failed.empty:
-        st.caption("No run of this study failed.")
-    else:
-        show_table(tables.failed(failed), tables.run_config(), "Runs that failed, and why", view, "failed")
-
-
-def _show_findings(findings: pd.DataFrame, view: View) -> None:
-    if findings.empty:
-        st.caption("The checks found nothing in these runs.")
-    else:
-        shown = verdict_tables.findings(findings)
-        show_table(shown, verdict_tables.findings_config(), "What the checks found", view, "checks")
+    config, none = verdict_tables.verdict_config(shown, strict=compared.strict), "No pair in this category."
+    show_table(shown, config, "Whether each arm is faster", view, "verdicts", if_empty=none)
 
 
 if __name__ == "__main__":
