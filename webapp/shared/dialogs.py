@@ -36,9 +36,9 @@ def shared_address(settings: Settings, secret: str) -> str:
     return f"{settings.public_url}{SHARED}/{secret}"
 
 
-def show_share_menu(kind: Kind, subject: str, title: str, link: str, *, owner: str | None = None) -> None:
-    """Show the Share menu; its content is built when it opens. `link`: the address of the page itself. `owner`: of the
-    study behind it, who may be the only one to publish it.
+def show_share_menu(kind: Kind, subject: str, title: str, view: View, *, owner: str | None = None) -> None:
+    """Show the Share menu; its content is built when it opens. `owner`: of the study behind it, who may be the only one
+    to publish it.
     """
     menu = st.popover("Share", icon=":material/link:", key=f"share-{kind}", on_change="rerun")
     if not menu.open:
@@ -46,7 +46,7 @@ def show_share_menu(kind: Kind, subject: str, title: str, link: str, *, owner: s
         return
     with menu:
         st.markdown("**For those who can open this lab**")
-        st.code(link, language=None, wrap_lines=True)
+        st.code(urljoin(st.context.url or "", view.link), language=None, wrap_lines=True)
         printed = urljoin(st.context.url or "", f"{PRINT.removeprefix('/')}/{kind}/{subject}")
         st.link_button("Print or save as PDF", printed, icon=":material/print:")
         if visitor.allowed_any(Change.SHARE) and gate().settings.web_share_days:

@@ -116,14 +116,11 @@ def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Val
                     is_edited = st.toggle("Edit", key="dashboards-edit")
             _link_full_screen(dashboard, values, is_full=is_full)
             if not is_full:
-                dialogs.show_share_menu(Kind.DASHBOARD, dashboard.dashboard_id, dashboard.name, _link(dashboard))
+                view = View("dashboards", {DASHBOARD: (dashboard.dashboard_id,)})
+                dialogs.show_share_menu(Kind.DASHBOARD, dashboard.dashboard_id, dashboard.name, view)
                 _show_duplicate(dashboard)
-                html_export.show_button(dashboard, shown, _link(dashboard))
+                html_export.show_button(dashboard, shown, urljoin(st.context.url or "", view.link))
     return is_edited
-
-
-def _link(dashboard: Dashboard) -> str:
-    return urljoin(st.context.url or "", View("dashboards", {DASHBOARD: (dashboard.dashboard_id,)}).link)
 
 
 def _link_full_screen(dashboard: Dashboard, values: variables.Values, *, is_full: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from urllib.parse import urljoin
 
 import pandas as pd
 import streamlit as st
@@ -63,13 +62,8 @@ def show_page() -> None:
     view = View("results", parameters | standing.link(job_id, judgement))
     with share_column, st.container(horizontal=True, horizontal_alignment="right", gap="small"):
         curating.show_menu(job_id, name if isinstance(name, str) else job_id)
-        dialogs.show_share_menu(
-            Kind.STUDY,
-            job_id,
-            name if isinstance(name, str) else "A study",
-            urljoin(st.context.url or "", view.link),
-            owner=curating.owner_of(job_id),
-        )
+        called = name if isinstance(name, str) else "A study"
+        dialogs.show_share_menu(Kind.STUDY, job_id, called, view, owner=curating.owner_of(job_id))
     mode = colour_mode()
     drawn = figures.draw(job_id, category, measure.name, judgement, mode)
     curating.show(job_id)

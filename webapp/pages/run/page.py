@@ -8,7 +8,6 @@ import zipfile
 from numbers import Real
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
 
 import pandas as pd
 import streamlit as st
@@ -72,8 +71,7 @@ def show_page() -> None:
     show_head(run)
     show_summary(run)
     view = View("run", {"job": (job_id,), "run": (run_id,)})
-    link, owner = urljoin(st.context.url or "", view.link), curating.owner_of(job_id)
-    dialogs.show_share_menu(Kind.RUN, run_id, _what(run), link, owner=owner)
+    dialogs.show_share_menu(Kind.RUN, run_id, _what(run), view, owner=curating.owner_of(job_id))
     show_charts(view)
     show(run, view)
 
