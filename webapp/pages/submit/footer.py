@@ -81,7 +81,7 @@ def _show_plan(study: Study | None) -> None:
     st.caption(literal(f"Time: {forecast.basis}.{decided}"))
     for sentence in [] if published_data.settings().workers_elsewhere else advice(study):
         st.caption(f":material/info: {literal(sentence)}")
-    if unknown := dict.fromkeys(sentence for _, sentence in form_options.unknown_in(study.digest(), study)):
+    if unknown := dict.fromkeys(sentence for _, sentence in form_options.unknown_in(study)):
         st.caption(literal(f"Will stay unknown: {'; '.join(unknown)}."))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import duckdb
 import streamlit as st
 
 from lab.advice.answer import Answer
@@ -16,7 +15,6 @@ from lab.advice.next_study import sentence as sentence_of
 from lab.study import Study
 from lab.study.duration import rough_duration
 from warehouse.queries.comparing.answers import study_answer
-from warehouse.queries.comparing.comparisons import StudyComparison
 from warehouse.queries.comparing.stored import FIRST
 from warehouse.queries.comparing.tunings import answered
 from webapp.shared import published_data
@@ -179,12 +177,4 @@ def _asked(job_id: str, metric: str, judgement: str = FIRST) -> _Asked | None:
 @published_data.cached_by_publication()
 def _answer(job_id: str, metric: str, judgement: str) -> Answer | None:
     comparison = published_data.comparison(job_id, metric, judgement)
-    return None if comparison is None else study_answer(_answered(job_id, metric, judgement, comparison))
-
-
-@published_data.published_query()
-def _answered(
-    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, judgement: str, _compared: StudyComparison
-) -> StudyComparison:
-    del job_id, metric, judgement  # the key
-    return answered(connection, _compared)
+    return None if comparison is None else study_answer(published_data.with_warehouse(answered)(comparison))
