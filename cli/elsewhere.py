@@ -29,7 +29,7 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn
 from rich.progress import Progress as Bar
 
 import drafthouse
-from cli.here import Imported, Progress, SqlAnswer, ToImport, completed_runs_query
+from cli.here import Imported, Progress, SqlAnswer, completed_runs_query
 from host.settings import ARCHIVE_FOLDER
 from jobs.queue import Page, SetAside
 from jobs.table import Job
@@ -220,23 +220,25 @@ class Elsewhere:
         found = self._lab.ask("/sql", "POST", body={"sql": query})
         return SqlAnswer(found["columns"], found["rows"], found["left_out"])
 
-    def import_paths(self, wanted: ToImport, progress: Progress) -> Imported:
-        if wanted.as_measured:
+    def import_paths(
+        self, paths: Sequence[Path], tool: str, labels: Mapping[str, str], progress: Progress, *, as_measured: bool
+    ) -> Imported:
+        if as_measured:
             raise UserError("--as-measured is for the lab's own host: there, unset DRAFTHOUSE_SERVER")
         from interchange.files import read_paths
         from interchange.restore import is_export
 
         progress("reading files", 0.0)
-        if len(wanted.paths) == 1 and is_export(wanted.paths[0]):
-            names = [path for path in sorted(wanted.paths[0].rglob("*")) if path.is_file() and not path.is_symlink()]
-            sent = [("exported", str(path.relative_to(wanted.paths[0])), path.read_bytes()) for path in names]
+        if len(paths) == 1 and is_export(paths[0]):
+            names = [path for path in sorted(paths[0].rglob("*")) if path.is_file() and not path.is_symlink()]
+            sent = [("exported", str(path.relative_to(paths[0])), path.read_bytes()) for path in names]
         else:
-            files = read_paths(wanted.paths)
+            files = read_paths(paths)
             if problem := next((file.problem for file in files if file.problem), ""):
                 raise UserError(problem)
             sent = [("file" if file.was_named else "found", file.name, file.whole()) for file in files]
         progress(f"sending them to {self._lab.url}", 0.5)
-        document = self._lab.import_files(sent, tool=wanted.tool, labels=wanted.labels)
+        document = self._lab.import_files(sent, tool=tool, labels=labels)
         return Imported(document, later=any(run["new"] for run in document["runs"]))
 
     def prices(self) -> list[Entry]:
