@@ -16,9 +16,9 @@ from lab.cost import Price
 from lab.errors import UserError
 from lab.metrics.number_format import number, percentage
 from lab.roles import Change
+from warehouse.app_db import price_book
 from warehouse.app_db.price_book import Entry, price_from
-from webapp.pages.cost import data
-from webapp.shared import undo_banner
+from webapp.shared import published_data, undo_banner
 from webapp.shared.errors import callback
 from webapp.shared.tables import DAY, MINUTE, Column, columns, show_rows
 from webapp.shared.text import literal
@@ -52,7 +52,7 @@ _CHECKS: Mapping[str, tuple[Callable[[Any], object], str]] = {
 def show(hardware: str, day: date) -> None:
     """Show the price book; its form starts with `hardware` and `day`."""
     st.subheader("Price book", anchor=False)
-    entries = data.entries()
+    entries = price_book.entries(published_data.engine())
     in_force = [entry for entry in entries if entry.withdrawn_at is None]
     if entries:
         show_rows(table(entries), _config(), "The price book")
@@ -183,7 +183,7 @@ def _add() -> None:
     price, st.session_state[_PROBLEMS] = read(values)
     if price is None:
         return
-    entry, is_new = data.add(price)
+    entry, is_new = _added(price)
     added = f"Entry {entry} was added."
     if is_new:
         undo_banner.record(UNDO, added, icon="check_circle", undo=lambda: withdraw(entry, None))
@@ -191,10 +191,18 @@ def _add() -> None:
         undo_banner.record(UNDO, f"Nothing was added: entry {entry} says the same.", icon="info")
 
 
+def _added(price: Price) -> tuple[int, bool]:
+    """Add a price unless an entry in force says the same. Returns the entry's number, and whether it is new."""
+    engine = published_data.engine()
+    earlier = {entry.price_id for entry in price_book.entries(engine)}
+    number = price_book.add(engine, price, actor=visitor.actor())
+    return number, number not in earlier
+
+
 def withdraw(price_id: int, to_add_again: Price | None) -> None:
     """Withdraw an entry; undone by adding its price again, under a new number, where that is given."""
     try:
-        data.withdraw(price_id)
+        price_book.withdraw(published_data.engine(), price_id, actor=visitor.actor())
     except UserError as error:
         undo_banner.record(UNDO, str(error), icon="error")
         return
@@ -203,7 +211,7 @@ def withdraw(price_id: int, to_add_again: Price | None) -> None:
 
 
 def _add_again(price: Price) -> None:
-    entry, _ = data.add(price)
+    entry, _ = _added(price)
     undo_banner.record(UNDO, f"The price was added again, as entry {entry}.", icon="check_circle")
 
 
