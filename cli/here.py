@@ -67,7 +67,6 @@ class Here:
 
     @functools.cached_property
     def database(self) -> sa.Engine:
-        """The engine of the app database."""
         from warehouse.app_db.engine import app_engine
 
         return app_engine(self._settings.app_database_url)
@@ -79,7 +78,6 @@ class Here:
 
     @property
     def warehouse_file(self) -> Path:
-        """The published warehouse."""
         return self._settings.warehouse_file
 
     def bundles(self, con: duckdb.DuckDBPyConnection, study: str) -> Path:

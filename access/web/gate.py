@@ -125,5 +125,4 @@ def _key(kind: _Kind, secret: str) -> _Key:
 
 @functools.cache
 def gate() -> Gate:
-    """Return the gate of this process."""
     return Gate(load_settings())

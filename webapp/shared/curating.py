@@ -83,7 +83,6 @@ def _show_form(job_id: str, called: str) -> None:
 
 
 def tags() -> list[str]:
-    """Return the tags of all studies."""
     return sorted({tag for one in curated.all_curated(published_data.engine()) for tag in one.tags})
 
 

@@ -117,7 +117,6 @@ def labels(studies: pd.DataFrame, jobs: Sequence[Job]) -> list[str]:
 
 
 def labels_of(studies: pd.DataFrame) -> list[str]:
-    """Return the labels of studies with results, in their order."""
     return (studies["study_name"] + url_params.SEPARATOR + studies["job_id"]).tolist() if len(studies) else []
 
 

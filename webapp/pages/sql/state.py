@@ -129,7 +129,6 @@ def current() -> Query:
 
 
 def parameter_key(name: str) -> str:
-    """Return the key of the field for a parameter."""
     return f"sql-parameter-{name}"
 
 
@@ -142,7 +141,6 @@ def save(query: Query) -> str:
 
 
 def saved(view_id: str) -> Query | None:
-    """Return the query saved under this id, or None."""
     state = saved_views.load(published_data.engine(), PAGE, view_id)
     if state is None:
         return None
