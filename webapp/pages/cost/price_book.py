@@ -218,7 +218,8 @@ def _add_again(price: Price) -> None:
 def read(values: Mapping[str, Any]) -> tuple[Price | None, dict[str, str]]:
     """Return the price as typed, or None and a sentence for each field to correct. Utilisation is in percent."""
     fields = (*_FIELDS, *_FIELDS_OF[values["kind"]])
-    entered = {field: value.strip() if isinstance(value := values.get(field), str) else value for field in fields}
+    entered: dict[str, Any] = {field: values.get(field) for field in fields}
+    entered |= {field: value.strip() for field, value in entered.items() if isinstance(value, str)}
     checks = {field: _CHECKS[field] for field in fields}
     problems = {field: sentence for field, (is_valid, sentence) in checks.items() if not is_valid(entered[field])}
     if problems:
