@@ -336,10 +336,13 @@ def _extract_folder(archive: tarfile.TarFile, folder: str, to: Path) -> None:
 def _read(record: type[_Record], document: Mapping[str, Any]) -> _Record:
     """Read a record, without the fields that a newer lab adds to it."""
     known = {field.name: document[field.name] for field in fields(record) if field.name in document}
-    return _adapter(record).validate_json(json.dumps(known))
+    read: _Record = _adapter(record).validate_json(json.dumps(known))
+    return read
 
 
-_adapter = functools.cache(TypeAdapter)
+@functools.cache
+def _adapter(record: type) -> TypeAdapter[Any]:
+    return TypeAdapter(record)
 
 
 def _refuse_other_version(file: Path, url: str) -> None:

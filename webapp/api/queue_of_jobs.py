@@ -172,8 +172,8 @@ def show_deployment(call: AuthorisedCall, job: JobId) -> Deployment:
     tuned, settings = _job(call, job), call.settings
     with open_warehouse(settings.warehouse_file) as con:
         report = tuning_report(con, tuned.job_id, tuned.study) if tuned.study.tune else None
-    found = report and speculation_words(settings.engines_file, settings.models_dir, report.deployed)
-    return Deployment(command_line=found)
+    words = None if report is None else speculation_words(settings.engines_file, settings.models_dir, report.deployed)
+    return Deployment(command_line=words)
 
 
 @router.get("/jobs/{job}/runs")

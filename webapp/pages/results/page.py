@@ -158,7 +158,7 @@ def show_tables(
             st.caption("No GPU was found in these runs, so there is no power, energy or GPU use.")
 
     def show_findings() -> None:
-        shown, none = tables.findings(published_data.findings(job_id)), "The checks found nothing in these runs."
+        shown, none = published_data.findings(job_id)[tables.FINDINGS], "The checks found nothing in these runs."
         show_table(shown, tables.FINDING_COLUMNS, "What the checks found", view, "checks", if_empty=none)
 
     def show_failed() -> None:

@@ -37,7 +37,7 @@ _RUNS = [
 GPU = frozenset(column for column in _RUNS if column.startswith(("gpu_", "energy_")))
 _NO_INTERVAL = "No cell has an interval yet: one repeat does not show how much runs vary."
 _NO_PAIR = "Needs the baseline and another arm at the same load."
-_FINDINGS = ["severity", "arm", "category", "pattern", "repeat", "sentence", "advice", "check_name", "run_id"]
+FINDINGS = ["severity", "arm", "category", "pattern", "repeat", "sentence", "advice", "check_name", "run_id"]
 _FAILED = ["arm", "category", "pattern", "repeat", "error", "started_at", "run_id"]
 
 
@@ -59,10 +59,6 @@ def runs(results: pd.DataFrame) -> pd.DataFrame:
 
 def failed(failed_runs: pd.DataFrame) -> pd.DataFrame:
     return _columns(failed_runs, _FAILED)
-
-
-def findings(table: pd.DataFrame) -> pd.DataFrame:
-    return table[_FINDINGS]
 
 
 def _columns(frame: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
