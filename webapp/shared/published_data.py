@@ -131,9 +131,9 @@ def cached_by_publication(
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Cache the newest `max_entries` results of a function for all visitors, until the next publication.
 
-    An argument whose name begins with `_` is not part of the key. Results are shared, so nobody may change them; only a
-    table is given to each caller as a copy (which shares the values until it is changed: pandas' copy-on-write).
-    Streamlit's own data cache would unpickle a table at each read. Errors are not cached.
+    Results are shared, so nobody may change them; only a table is given to each caller as a copy (which shares the
+    values until it is changed: pandas' copy-on-write). Streamlit's own data cache would unpickle a table at each read.
+    Errors are not cached.
     """
 
     def decorate(compute: Callable[P, T]) -> Callable[P, T]:
