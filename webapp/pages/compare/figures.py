@@ -20,7 +20,7 @@ from webapp.charts.theme import ArmStyle, Mode, arm_styles, styles_drawn
 from webapp.pages.compare import across_selection, data, tables
 from webapp.pages.compare.across_selection import AcrossSelection
 from webapp.pages.compare.selection import Selection, baselines, parse
-from webapp.shared import published_data
+from webapp.shared import published_data, url_params
 
 #: With more workloads than this, only the chosen one is drawn by concurrency.
 MAX_WORKLOADS = 9
@@ -39,7 +39,7 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
 
     Raises KeyError without a study, UserError where nothing can be compared.
     """
-    if across_selection.is_across(parameters):
+    if parameters.get(url_params.WITH.key):
         of_several = across_figure(across_selection.parse(parameters), mode)
         return [] if of_several is None else [of_several]
     selection = parse(parameters)
