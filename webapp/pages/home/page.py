@@ -42,7 +42,8 @@ def show_page() -> None:
         counts = listing.counts(published_data.engine())
         last_ended = queue.ended(published_data.engine(), tables.MAX_ENDED)
         workers = worker_registry.list_workers(published_data.engine())
-        studies, headlines = tables.read_studies(), tables.read_headlines()
+        studies = pd.DataFrame() if published is None else published_data.studies_with_results()
+        headlines = tables.read_headlines()
     with show_user_errors():
         if studies.empty and not set(counts) & set(ACTIVE):
             show_first_steps(workers)
