@@ -152,7 +152,8 @@ def reason_line(reason: Reason, job_id: str) -> str:
 
 def show_tables(advice: StudyAdvice, view: View) -> None:
     def show_verdict_table() -> None:
-        rows = advice_tables.with_signs(advice_tables.verdicts(advice.advice, advice.measured))
+        rows = advice_tables.verdicts(advice.advice, advice.measured)
+        rows = rows.assign(action=rows["action"].map(advice_tables.SIGNS))
         show_table(rows, advice_tables.VERDICT_COLUMNS, "The verdict on each workload and load", view, "advice")
 
     def show_runs() -> None:

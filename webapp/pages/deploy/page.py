@@ -45,8 +45,8 @@ def show_target(job_id: str) -> None:
         st.caption("No study has compared an arm with its baseline at the same load yet.")
         return
     view = View("deploy", {url_params.JOB.key: (job_id,)})
-    title = f"What to deploy for {target}"
-    show_table(by_target.shown(rows), by_target.COLUMNS, title, view, "target", same_once=True)
+    shown, title = rows.drop(columns=["job_id", "arms"]), f"What to deploy for {target}"
+    show_table(shown, by_target.COLUMNS, title, view, "target", same_once=True)
     with st.expander("On the engine's command line", icon=":material/terminal:"):
         for enabled, arms in rows.groupby("job_id", sort=False)["arms"]:
             _show_commands(str(enabled), {arm for choice in arms for arm in choice})
