@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from cli.output import print_error, print_literally
+from cli.output import print_error, print_literally, print_text
 from host.private_files import write_for_nobody_else
 from lab.errors import UserError
 
@@ -141,8 +141,6 @@ def _first_paragraph(target: str) -> str:
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer calls it
     if wanted:
-        from cli.output import print_text  # noqa: PLC0415 - loads Rich
-
         print_text(f"drafthouse {metadata.version('drafthouse')}")
         raise typer.Exit
 

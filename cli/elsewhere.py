@@ -6,6 +6,7 @@ A copy is fetched when the warehouse has changed, and stays in the user's cache 
 # ruff: noqa: PLC0415 - each verb imports no more than it needs
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import json
@@ -15,13 +16,12 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter
 from rich.console import Console
@@ -29,22 +29,24 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn
 from rich.progress import Progress as Bar
 
 import drafthouse
-from cli.here import Imported, Progress, SqlAnswer, ToImport, completed_runs_query
+from cli.here import Imported, Progress, SqlAnswer, completed_runs_query
 from host.settings import ARCHIVE_FOLDER
 from jobs.queue import Page, SetAside
 from jobs.table import Job
-from jobs.table import Progress as JobProgress
 from lab.cost import Price
 from lab.errors import StudyError, UserError
 from lab.study import Arm, Study
+from warehouse.app_db.curated import Curated
+from warehouse.app_db.price_book import Entry
 
 if TYPE_CHECKING:
     import duckdb
 
     from jobs.datasets.listing import DatasetState
     from lab.advice.answer import Answer
-    from warehouse.app_db.curated import Curated
-    from warehouse.app_db.price_book import Entry
+
+
+_Record = TypeVar("_Record", Job, Curated, Entry)
 
 
 class RefusalError(UserError):
@@ -131,17 +133,17 @@ class Elsewhere:
 
     def page(self, before: str | None, *, hidden: bool = False, tag: str | None = None) -> Page:
         found = self._lab.ask("/jobs", query={"before": before, "studies": True, "hidden": hidden, "tag": tag})
-        return Page(tuple(map(_job, found["jobs"])), found["older"])
+        return Page(tuple(_read(Job, job) for job in found["jobs"]), found["older"])
 
     def curated_studies(self) -> list[Curated]:
-        return list(map(_curated, self._lab.ask("/studies")))
+        return [_read(Curated, one) for one in self._lab.ask("/studies")]
 
     def study(self, name: str) -> tuple[Curated, Sequence[str]]:
         found = self._lab.ask(f"/studies/{drafthouse.quoted(name)}")
-        return _curated(found), found["depends"]
+        return _read(Curated, found), found["depends"]
 
     def change_study(self, job_id: str, **changes: Any) -> Curated:
-        return _curated(self._lab.ask(f"/studies/{drafthouse.quoted(job_id)}", "PATCH", body=changes))
+        return _read(Curated, self._lab.ask(f"/studies/{drafthouse.quoted(job_id)}", "PATCH", body=changes))
 
     def delete_study(self, job_id: str) -> None:
         self._lab.ask(f"/studies/{drafthouse.quoted(job_id)}", "DELETE")
@@ -156,14 +158,14 @@ class Elsewhere:
         return [SetAside(**job, traceback="") for job in self._lab.ask("/jobs", query={"limit": 1})["set_aside"]]
 
     def job(self, name: str) -> Job:
-        return _job(self._lab.job(name))
+        return _read(Job, self._lab.job(name))
 
     def watched(self, job_id: str) -> Job:
         """Return the job. Retry while the lab's server restarts, for as long as `drafthouse.Lab.watch` does."""
         began_s = time.monotonic()
         while True:
             try:
-                return _job(self._lab.job(job_id))
+                return self.job(job_id)
             except RefusalError as refusal:
                 if refusal.status not in drafthouse.PASSING or time.monotonic() - began_s > drafthouse.PATIENCE_S:
                     raise
@@ -173,7 +175,7 @@ class Elsewhere:
         return {}  # its pages say it
 
     def submit(self, study: Study, priority: int = 0) -> str:
-        return self._lab.submit(_sent(study), priority=priority)
+        return self._lab.submit(study.model_dump(mode="json"), priority=priority)
 
     def cancel(self, name: str) -> str:
         return str(self._lab.cancel(name)["job_id"])
@@ -193,7 +195,7 @@ class Elsewhere:
         return job_id, self._lab.log(job_id, lines)
 
     def plan(self, study: Study) -> dict[str, Any]:
-        return self._lab.plan(_sent(study))
+        return self._lab.plan(study.model_dump(mode="json"))
 
     def follow_up_seconds(self, job_id: str, answer: Answer) -> float | None:
         from lab.advice.next_study import next_study
@@ -218,29 +220,29 @@ class Elsewhere:
         found = self._lab.ask("/sql", "POST", body={"sql": query})
         return SqlAnswer(found["columns"], found["rows"], found["left_out"])
 
-    def import_paths(self, wanted: ToImport, progress: Progress) -> Imported:
-        if wanted.as_measured:
+    def import_paths(
+        self, paths: Sequence[Path], tool: str, labels: Mapping[str, str], progress: Progress, *, as_measured: bool
+    ) -> Imported:
+        if as_measured:
             raise UserError("--as-measured is for the lab's own host: there, unset DRAFTHOUSE_SERVER")
         from interchange.files import read_paths
         from interchange.restore import is_export
 
         progress("reading files", 0.0)
-        if len(wanted.paths) == 1 and is_export(wanted.paths[0]):
-            names = [path for path in sorted(wanted.paths[0].rglob("*")) if path.is_file() and not path.is_symlink()]
-            sent = [("exported", str(path.relative_to(wanted.paths[0])), path.read_bytes()) for path in names]
+        if len(paths) == 1 and is_export(paths[0]):
+            names = [path for path in sorted(paths[0].rglob("*")) if path.is_file() and not path.is_symlink()]
+            sent = [("exported", str(path.relative_to(paths[0])), path.read_bytes()) for path in names]
         else:
-            files = read_paths(wanted.paths)
+            files = read_paths(paths)
             if problem := next((file.problem for file in files if file.problem), ""):
                 raise UserError(problem)
             sent = [("file" if file.was_named else "found", file.name, file.whole()) for file in files]
         progress(f"sending them to {self._lab.url}", 0.5)
-        document = self._lab.import_files(sent, tool=wanted.tool, labels=wanted.labels)
+        document = self._lab.import_files(sent, tool=tool, labels=labels)
         return Imported(document, later=any(run["new"] for run in document["runs"]))
 
     def prices(self) -> list[Entry]:
-        from warehouse.app_db.price_book import Entry
-
-        return TypeAdapter(list[Entry]).validate_json(json.dumps(list(map(_known(Entry), self._lab.ask("/prices")))))
+        return [_read(Entry, one) for one in self._lab.ask("/prices")]
 
     def add_price(self, price: Price) -> int:
         flat = price.model_dump(mode="json", exclude={"owned"}) | ({} if price.owned is None else vars(price.owned))
@@ -331,32 +333,16 @@ def _extract_folder(archive: tarfile.TarFile, folder: str, to: Path) -> None:
         raise UserError(f"the lab's archive of run {folder} is empty")
 
 
-def _sent(study: Study) -> dict[str, Any]:
-    return study.model_dump(mode="json")
+def _read(record: type[_Record], document: Mapping[str, Any]) -> _Record:
+    """Read a record, without the fields that a newer lab adds to it."""
+    known = {field.name: document[field.name] for field in fields(record) if field.name in document}
+    read: _Record = _adapter(record).validate_json(json.dumps(known))
+    return read
 
 
-def _known(record: type) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Return a function that drops the fields that a newer lab adds to a record."""
-    names = {field.name for field in fields(record)}
-    return lambda values: {name: value for name, value in values.items() if name in names}
-
-
-def _curated(document: Mapping[str, Any]) -> Curated:
-    from warehouse.app_db.curated import Curated
-
-    return TypeAdapter(Curated).validate_json(json.dumps(_known(Curated)(document)))
-
-
-def _job(document: Mapping[str, Any]) -> Job:
-    values = _known(Job)(document)
-    for name in ("submitted_at", "started_at", "finished_at"):
-        values[name] = None if values[name] is None else datetime.fromisoformat(values[name])
-    progress = values.pop("progress")
-    return Job(
-        **{name: value for name, value in values.items() if name != "study"},
-        study=Study.model_validate_json(json.dumps(values["study"])),
-        progress=None if progress is None else JobProgress.model_validate_json(json.dumps(progress)),
-    )
+@functools.cache
+def _adapter(record: type) -> TypeAdapter[Any]:
+    return TypeAdapter(record)
 
 
 def _refuse_other_version(file: Path, url: str) -> None:

@@ -20,7 +20,6 @@ _PUBLISHED_WITHIN_S = 120.0
 
 
 def results_url(page_url: str, job_id: str) -> str:
-    """Return the address of the page with the results of one job."""
     return f"{page_url}/results?job={job_id}"
 
 

@@ -42,16 +42,6 @@ class SqlAnswer:
 
 
 @dataclass(frozen=True)
-class ToImport:
-    """Files and folders to be imported. `as_measured`: the runs of an export keep their ids."""
-
-    paths: Sequence[Path]
-    tool: str
-    labels: Mapping[str, str]
-    as_measured: bool
-
-
-@dataclass(frozen=True)
 class Imported:
     """An import as `Import.document` shows it; `later` if a running ingester has yet to add it to the warehouse."""
 
@@ -77,7 +67,6 @@ class Here:
 
     @functools.cached_property
     def database(self) -> sa.Engine:
-        """The engine of the app database."""
         from warehouse.app_db.engine import app_engine
 
         return app_engine(self._settings.app_database_url)
@@ -89,7 +78,6 @@ class Here:
 
     @property
     def warehouse_file(self) -> Path:
-        """The published warehouse."""
         return self._settings.warehouse_file
 
     def bundles(self, con: duckdb.DuckDBPyConnection, study: str) -> Path:
@@ -260,13 +248,15 @@ class Here:
         answer = run_sql(self._settings, query, actor=local_actor())
         return SqlAnswer(answer.columns, answer.rows(), answer.left_out)
 
-    def import_paths(self, wanted: ToImport, progress: Progress) -> Imported:
-        """Import result files and folders: all of them or none."""
+    def import_paths(
+        self, paths: Sequence[Path], tool: str, labels: Mapping[str, str], progress: Progress, *, as_measured: bool
+    ) -> Imported:
+        """Import result files and folders: all of them or none. `as_measured`: the runs of an export keep their ids."""
         from interchange.store import import_paths
         from warehouse.ingest.service import ingest_all
 
-        sources = (wanted.paths, wanted.tool, wanted.labels)
-        imported = import_paths(self._settings, *sources, progress, actor=local_actor(), as_measured=wanted.as_measured)
+        actor = local_actor()
+        imported = import_paths(self._settings, paths, tool, labels, progress, actor=actor, as_measured=as_measured)
         progress("adding to the warehouse", 1.0)
         give_back_memory()
         later = False

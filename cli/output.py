@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from lab.metrics.number_format import number
+
 #: Width of sentences; longer lines are hard to read.
 _MOST_WIDTH = 100
 #: Most columns of a table that stays readable with folded texts.
@@ -130,6 +132,11 @@ def _indented(sentence: str, width: int) -> str:
 
 def _line(values: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(map(set_cell_size, values, widths)).rstrip()
+
+
+def figure(value: float | None) -> str:
+    """Format a number for a table; empty if it is unknown."""
+    return "" if value is None else number(value)
 
 
 def _cell(value: Any) -> str:

@@ -28,7 +28,6 @@ _ELSEWHERE = f"""`drafthouse --server URL VERB` (or `{SERVER}`, and the token in
 
 
 def documents() -> dict[Path, str]:
-    """Return the text of each document by its path."""
     deployment = _DEPLOYMENT.read_text(encoding="utf-8")
     before, rest = deployment.split(_MARK_BEGIN)
     after = rest.split(_MARK_END)[1]

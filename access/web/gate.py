@@ -95,7 +95,10 @@ class Gate:
         if time.monotonic() - at_s < FRESH_S:
             return known
         actor = actor_of(self.engine, secret)
-        self._remember(key, actor)
+        with self._lock:
+            if len(self._answers) >= _MOST_REMEMBERED:
+                self._answers.clear()
+            self._answers[key] = (time.monotonic(), actor)
         return actor
 
     def forget(self, cookie: str) -> None:
@@ -114,12 +117,6 @@ class Gate:
     def is_token_cookie(self, cookie: str) -> bool:
         return hmac.compare_digest(cookie.encode(), self.token_cookie().encode())
 
-    def _remember(self, key: _Key, actor: Actor | None) -> None:
-        with self._lock:
-            if len(self._answers) >= _MOST_REMEMBERED:
-                self._answers.clear()
-            self._answers[key] = (time.monotonic(), actor)
-
 
 def _key(kind: _Kind, secret: str) -> _Key:
     """Return the cache key of a secret, which does not reveal it."""
@@ -128,5 +125,4 @@ def _key(kind: _Kind, secret: str) -> _Key:
 
 @functools.cache
 def gate() -> Gate:
-    """Return the gate of this process."""
     return Gate(load_settings())

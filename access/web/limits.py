@@ -143,7 +143,7 @@ class TooManyWaitError(AccessError):
     """The queue has no room for another visitor from this address, or from any."""
 
 
-class Hashing:
+class Hashing(AtOnce):
     """Queues for password hashes, for one event loop: two with a thread each, apart from the threads that serve pages.
 
     Visitors with a one-time link, or a name that signed in from the same address before, have a queue that nobody
@@ -151,8 +151,8 @@ class Hashing:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._known, self._others = CapacityLimiter(1), CapacityLimiter(1)
-        self._waiting = Counter[str]()
 
     async def at_once(self, hash_password: Callable[[], str]) -> str:
         """Run a function that computes a hash, for a known visitor."""
@@ -162,11 +162,7 @@ class Hashing:
         """Run a function that computes a hash, for a visitor whom no link or earlier sign-in identifies. Raises
         TooManyWaitError.
         """
-        if self._waiting[address] >= MOST_OF_ADDRESS or self._waiting.total() >= MOST_OF_ALL:
+        if self.count(address) >= MOST_OF_ADDRESS or self._open.total() >= MOST_OF_ALL:
             raise TooManyWaitError(_BUSY)
-        self._waiting[address] += 1
-        try:
+        with self.one_more(address):
             return await to_thread.run_sync(hash_password, limiter=self._others)
-        finally:
-            self._waiting[address] -= 1
-            self._waiting += Counter()  # drops those who no longer wait

@@ -43,7 +43,7 @@ _POLL_INTERVAL_S = 1.0
 _REFUSED_AFTER_S = 1.0
 _CLOSED, _NOT_IN = "Nobody can sign in now", "You are not signed in"
 _AWAY = "the lab's database does not answer: try again in a moment"
-Answer = Callable[[Request], Awaitable[Response]]
+Answer = Callable[[Gate, Request], Awaitable[Response]]
 
 
 def access_routes(gate: Gate) -> list[Route]:
@@ -62,15 +62,14 @@ def access_routes(gate: Gate) -> list[Route]:
         provider = oidc.Provider(gate.settings)
         routes.append(_route(f"{LOGIN}/oidc", gate, partial(_to_provider, provider), _nothing_here))
         routes.append(_route(oidc.BACK, gate, partial(_from_provider, provider), _nothing_here))
-    routes.append(Route(f"{LOGIN}/{{rest:path}}", _nothing_here))
-    ready = _with_gate(gate, _readyz)
-    return [*routes, Route("/healthz", _healthz), Route("/readyz", ready)]
+    routes.append(Route(f"{LOGIN}/{{rest:path}}", partial(_nothing_here, gate)))
+    return [*routes, Route("/healthz", _healthz), Route("/readyz", partial(_readyz, gate))]
 
 
 def _route(path: str, gate: Gate, show: Answer, take: Answer) -> Route:
     async def answer(request: Request) -> Response:
         try:
-            response = await (take if request.method == "POST" else show)(request)
+            response = await (take if request.method == "POST" else show)(gate, request)
         except NoTokenError:
             response = _html(login_page.page(_CLOSED, "", problem=GONE), 503)
         except (UserError, *DATABASE_ERRORS):
@@ -79,15 +78,7 @@ def _route(path: str, gate: Gate, show: Answer, take: Answer) -> Route:
             response.headers[name.decode()] = value.decode()
         return response
 
-    return Route(path, _with_gate(gate, answer), methods=["GET", "POST"])
-
-
-def _with_gate(gate: Gate, answer: Answer) -> Answer:
-    async def answering(request: Request) -> Response:
-        request.state.gate = gate
-        return await answer(request)
-
-    return answering
+    return Route(path, answer, methods=["GET", "POST"])
 
 
 async def _healthz(_request: Request) -> JSONResponse:
@@ -95,9 +86,8 @@ async def _healthz(_request: Request) -> JSONResponse:
     return JSONResponse({"status": "ok"})
 
 
-async def _readyz(request: Request) -> JSONResponse:
+async def _readyz(gate: Gate, _request: Request) -> JSONResponse:
     """Report whether pages can be shown: a proxy sends visitors only to a server that can."""
-    gate = _gate(request)
     found = await run_in_threadpool(_parts, gate, int(time.monotonic() / _POLL_INTERVAL_S))
     is_ready = set(found.values()) == {"ok"}
     return JSONResponse({"status": "ready" if is_ready else "not ready", **found}, 200 if is_ready else 503)
@@ -120,21 +110,21 @@ def _parts(gate: Gate, _look: int) -> dict[str, str]:
     return found
 
 
-async def _nothing_here(_request: Request) -> Response:
+async def _nothing_here(_gate: Gate, _request: Request) -> Response:
     """Return 404 below the login's address, which Streamlit would otherwise serve to anybody."""
     return PlainTextResponse("Not found", 404)
 
 
-async def _nothing_to_do(_request: Request) -> Response:
+async def _nothing_to_do(_gate: Gate, _request: Request) -> Response:
     return RedirectResponse("/", 303)
 
 
-async def _show_sign_in(request: Request) -> Response:
+async def _show_sign_in(_gate: Gate, request: Request) -> Response:
     return _html(login_page.sign_in(_then(request)))
 
 
-async def _sign_in(request: Request) -> Response:
-    form, gate, address = await _form(request), _gate(request), _address(request)
+async def _sign_in(gate: Gate, request: Request) -> Response:
+    form, address = await _form(request), _address(request)
     name, then = form.get("name", "").strip(), form.get("next", "")
     sign_in = partial(sessions.sign_in, gate.engine, name, form.get("password", ""), address)
     try:
@@ -158,17 +148,17 @@ def _hashing() -> Hashing:
     return Hashing()
 
 
-async def _show_link(request: Request) -> Response:
+async def _show_link(gate: Gate, request: Request) -> Response:
     """Show the form without using up the link: mail programs and chats open links, too."""
     try:
-        name = await run_in_threadpool(accounts.user_of_link, _gate(request).engine, request.path_params["secret"])
+        name = await run_in_threadpool(accounts.user_of_link, gate.engine, request.path_params["secret"])
     except UserError as error:
         return _html(login_page.refused(str(error)), 404)
     return _html(login_page.choose_password(name))
 
 
-async def _use_link(request: Request) -> Response:
-    form, gate, secret = await _form(request), _gate(request), request.path_params["secret"]
+async def _use_link(gate: Gate, request: Request) -> Response:
+    form, secret = await _form(request), request.path_params["secret"]
     try:
         name = await run_in_threadpool(accounts.user_of_link, gate.engine, secret)
     except UserError as error:
@@ -184,12 +174,12 @@ async def _use_link(request: Request) -> Response:
     return response
 
 
-async def _show_token(request: Request) -> Response:
+async def _show_token(_gate: Gate, request: Request) -> Response:
     return _html(login_page.start_token(_then(request)))
 
 
-async def _take_token(request: Request) -> Response:
-    form, gate = await _form(request), _gate(request)
+async def _take_token(gate: Gate, request: Request) -> Response:
+    form = await _form(request)
     then = form.get("next", "")
     if not gate.is_start_token(form.get("token", "").strip()):
         return _html(login_page.start_token(then, "this is not the token of this start"), 401)
@@ -198,24 +188,23 @@ async def _take_token(request: Request) -> Response:
     return response
 
 
-async def _show_provider(request: Request) -> Response:
-    issuer = urlsplit(_gate(request).settings.web_oidc_issuer).netloc
+async def _show_provider(gate: Gate, request: Request) -> Response:
+    issuer = urlsplit(gate.settings.web_oidc_issuer).netloc
     return _html(login_page.at_provider(_then(request), issuer))
 
 
-async def _to_provider(provider: oidc.Provider, request: Request) -> Response:
+async def _to_provider(provider: oidc.Provider, gate: Gate, request: Request) -> Response:
     attempt = oidc.Attempt(then=_then(request))
     try:
         address = await to_thread.run_sync(provider.address, attempt, limiter=_AT_PROVIDER)
     except UserError as error:
         return _html(login_page.refused(str(error), _NOT_IN), 502)
     response = RedirectResponse(address, 303)
-    set_cookie(response, _gate(request), attempt.packed(), f"{_gate(request).cookie}-oidc", lasts_s=_ATTEMPT_LASTS_S)
+    set_cookie(response, gate, attempt.packed(), f"{gate.cookie}-oidc", lasts_s=_ATTEMPT_LASTS_S)
     return response
 
 
-async def _from_provider(provider: oidc.Provider, request: Request) -> Response:
-    gate = _gate(request)
+async def _from_provider(provider: oidc.Provider, gate: Gate, request: Request) -> Response:
     cookie = f"{gate.cookie}-oidc"
 
     def come_in() -> tuple[str, str]:
@@ -236,15 +225,14 @@ async def _from_provider(provider: oidc.Provider, request: Request) -> Response:
     return response
 
 
-async def _show_sign_out(request: Request) -> Response:
+async def _show_sign_out(gate: Gate, request: Request) -> Response:
     """Sign out at once after a click on our own page; show a confirmation after a link from elsewhere."""
     if request.headers.get("sec-fetch-site") == "same-origin":
-        return await _sign_out(request)
+        return await _sign_out(gate, request)
     return _html(login_page.sign_out())
 
 
-async def _sign_out(request: Request) -> Response:
-    gate = _gate(request)
+async def _sign_out(gate: Gate, request: Request) -> Response:
     cookie = request.cookies.get(gate.cookie)
     if cookie and gate.has_users:
         await run_in_threadpool(sessions.end, gate.engine, cookie)
@@ -252,11 +240,6 @@ async def _sign_out(request: Request) -> Response:
     response = RedirectResponse(LOGIN, 303)
     response.delete_cookie(gate.cookie, path="/", secure=gate.settings.web_https, httponly=True, samesite="lax")
     return response
-
-
-def _gate(request: Request) -> Gate:
-    gate: Gate = request.state.gate
-    return gate
 
 
 def _address(request: Request) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
@@ -14,25 +15,13 @@ from lab.errors import UnknownNameError
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin, PinnedFigure
-from webapp.api.calls import AuthorisedCall, Call
+from webapp.api.calls import AuthorisedCall
 from webapp.api.limits import Operation
 from webapp.pages import PAGES
 
 router = APIRouter(route_class=Operation, tags=["dashboards"])
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Word = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f]*$")]
-
-
-class DashboardDocument(BaseModel):
-    """A dashboard; `pins` is their number, `removed_at` is null unless it was removed."""
-
-    dashboard_id: str
-    name: str
-    created_at: datetime
-    changed_at: datetime
-    removed_at: datetime | None
-    owner: str | None
-    pins: int
 
 
 class Figure(BaseModel):
@@ -57,7 +46,8 @@ class PinDocument(BaseModel):
     pinned_at: datetime
 
 
-class WithPins(DashboardDocument):
+@dataclass(frozen=True)
+class WithPins(Dashboard):
     """A dashboard with its figures in their order."""
 
     figures: list[PinDocument]
@@ -87,15 +77,15 @@ Found = Annotated[Dashboard, Depends(_found)]
 
 
 @router.get("/dashboards")
-def list_dashboards(call: AuthorisedCall) -> list[DashboardDocument]:
+def list_dashboards(call: AuthorisedCall) -> list[Dashboard]:
     """List dashboards that were not removed, the most recently changed first."""
-    return [DashboardDocument(**vars(found)) for found in dashboards.all_dashboards(call.database)]
+    return dashboards.all_dashboards(call.database)
 
 
 @router.post("/dashboards", status_code=201)
-def make_dashboard(call: AuthorisedCall, named: Annotated[Named, Body()]) -> DashboardDocument:
+def make_dashboard(call: AuthorisedCall, named: Annotated[Named, Body()]) -> Dashboard:
     """Create a dashboard, owned by the visitor, unless the name exists."""
-    return _now(call, dashboards.create(call.database, named.name, actor=call.actor))
+    return _found(call, dashboards.create(call.database, named.name, actor=call.actor))
 
 
 @router.get("/dashboards/{dashboard_id}")
@@ -106,30 +96,30 @@ def show_dashboard(call: AuthorisedCall, found: Found) -> WithPins:
 
 
 @router.patch("/dashboards/{dashboard_id}")
-def rename_dashboard(call: AuthorisedCall, found: Found, named: Annotated[Named, Body()]) -> DashboardDocument:
+def rename_dashboard(call: AuthorisedCall, found: Found, named: Annotated[Named, Body()]) -> Dashboard:
     """Rename a dashboard; its links keep working."""
     dashboards.rename(call.database, found.dashboard_id, named.name, actor=call.actor)
-    return _now(call, found.dashboard_id)
+    return _found(call, found.dashboard_id)
 
 
 @router.delete("/dashboards/{dashboard_id}")
-def remove_dashboard(call: AuthorisedCall, found: Found) -> DashboardDocument:
+def remove_dashboard(call: AuthorisedCall, found: Found) -> Dashboard:
     """Remove a dashboard; it can be restored."""
     dashboards.remove(call.database, found.dashboard_id, actor=call.actor)
-    return _now(call, found.dashboard_id)
+    return _found(call, found.dashboard_id)
 
 
 @router.post("/dashboards/{dashboard_id}/restore")
-def restore_dashboard(call: AuthorisedCall, found: Found) -> DashboardDocument:
+def restore_dashboard(call: AuthorisedCall, found: Found) -> Dashboard:
     """Restore a dashboard with its figures. If its name has been reused, a number is appended."""
     dashboards.restore(call.database, found.dashboard_id, actor=call.actor)
-    return _now(call, found.dashboard_id)
+    return _found(call, found.dashboard_id)
 
 
 @router.post("/dashboards/{dashboard_id}/duplicate", status_code=201)
-def duplicate_dashboard(call: AuthorisedCall, found: Found, named: Annotated[Named, Body()]) -> DashboardDocument:
+def duplicate_dashboard(call: AuthorisedCall, found: Found, named: Annotated[Named, Body()]) -> Dashboard:
     """Copy a dashboard under another name; the copy belongs to the visitor."""
-    return _now(call, dashboards.duplicate(call.database, found.dashboard_id, named.name, actor=call.actor))
+    return _found(call, dashboards.duplicate(call.database, found.dashboard_id, named.name, actor=call.actor))
 
 
 @router.post("/dashboards/{dashboard_id}/figures", status_code=201)
@@ -148,10 +138,6 @@ def remove_figure(call: AuthorisedCall, found: Found, pin_id: Id) -> WithPins:
         raise UnknownNameError(f"there is no figure {pin_id} on this dashboard")
     pins.remove(call.database, pin_id, actor=call.actor)
     return show_dashboard(call, found)
-
-
-def _now(call: Call, dashboard_id: str) -> DashboardDocument:
-    return DashboardDocument(**vars(_found(call, dashboard_id)))
 
 
 def _pin(pin: Pin) -> PinDocument:

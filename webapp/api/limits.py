@@ -8,8 +8,9 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from anyio import CapacityLimiter
 from fastapi import Request
@@ -162,31 +163,15 @@ class _Held(Response):
                 await self.background()
 
 
-@dataclass
-class _Line:
-    turns: asyncio.Semaphore
-    visitors: int = 0
-
-
-@dataclass
 class Turns:
     """Limit operations at once, of each visitor and of all, on one event loop. Waiting takes no thread."""
 
-    most: int = _TURNS
-    most_each: int = _TURNS_EACH
-    _lines: dict[str, _Line] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._all = asyncio.Semaphore(self.most)
+    def __init__(self, most: int = _TURNS, most_each: int = _TURNS_EACH) -> None:
+        self._all, self._most_each = asyncio.Semaphore(most), most_each
+        self._own: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # of visitors with an operation
 
     @asynccontextmanager
     async def one(self, visitor: str) -> AsyncIterator[None]:
-        line = self._lines.setdefault(visitor, _Line(asyncio.Semaphore(self.most_each)))
-        line.visitors += 1
-        try:
-            async with line.turns, self._all:
-                yield
-        finally:
-            line.visitors -= 1
-            if not line.visitors:
-                del self._lines[visitor]
+        own = self._own.setdefault(visitor, asyncio.Semaphore(self._most_each))
+        async with own, self._all:
+            yield

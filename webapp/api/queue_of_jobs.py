@@ -169,14 +169,10 @@ def reprioritise_job(call: AuthorisedCall, job: JobId, sent: Annotated[Priority,
 @router.get("/jobs/{job}/deployment")
 def show_deployment(call: AuthorisedCall, job: JobId) -> Deployment:
     """Show the engine's command line for the setting that the job's tuning found best."""
-    tuned = _job(call, job)
-    with open_warehouse(call.settings.warehouse_file) as con:
+    tuned, settings = _job(call, job), call.settings
+    with open_warehouse(settings.warehouse_file) as con:
         report = tuning_report(con, tuned.job_id, tuned.study) if tuned.study.tune else None
-    words = (
-        None
-        if report is None
-        else speculation_words(call.settings.engines_file, call.settings.models_dir, report.deployed)
-    )
+    words = None if report is None else speculation_words(settings.engines_file, settings.models_dir, report.deployed)
     return Deployment(command_line=words)
 
 
@@ -193,7 +189,7 @@ def list_runs(call: AuthorisedCall, job: JobId) -> list[dict[str, Any]]:
 @router.get("/jobs/{job}/log", response_class=PlainTextResponse)
 def show_log(call: AuthorisedCall, job: JobId, lines: Annotated[int, Query(ge=1, le=10_000)] = 200) -> str:
     """Show the end of the engine's log."""
-    found = queue.job(call.database, queue.job_id_of(call.database, job))
+    found = _job(call, job)
     return log_tail(call.settings, found.job_id, lines, found.progress)
 
 

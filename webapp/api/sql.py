@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Body, Query, Request
@@ -16,7 +16,7 @@ from warehouse.sandbox.query_limits import MOST, QUERY_LIMITS
 from warehouse.sandbox.runner import MAX_ROWS, parameters_of, run_sql
 from webapp.api.calls import AuthorisedCall, Call
 from webapp.api.limits import Operation
-from webapp.api.sql_formats import written
+from webapp.api.sql_formats import Format, written
 
 router = APIRouter(route_class=Operation, tags=["sql"])
 _MEDIA_TYPES = {
@@ -29,9 +29,6 @@ _MEDIA_TYPES = {
 LEFT_OUT = "X-Drafthouse-Left-Out"
 #: Queries have threads of their own; waiting takes none.
 _ANSWERING = CapacityLimiter(MOST)
-
-
-Format = Literal["json", "csv", "arrow", "parquet"]
 _PAGE = "sql"
 #: What the address of a saved query may have beside its parameters.
 _OWN = ("format", "max_rows")

@@ -176,9 +176,8 @@ def delete_study(call: AuthorisedCall, study: str) -> CuratedStudy:
 @router.post("/studies/{study}/restore")
 def restore_study(call: AuthorisedCall, study: str) -> CuratedStudy:
     """Restore a deleted study as it was, by its job's id or its name."""
-    return _curated(
-        curated.find(call.database, curation.restore(call.settings, call.database, study, actor=call.actor))
-    )
+    job_id = curation.restore(call.settings, call.database, study, actor=call.actor)
+    return _curated(curated.find(call.database, job_id))
 
 
 def _job(call: Call, study: str) -> str:

@@ -45,7 +45,6 @@ class Figure:
 def panels_of(
     parts: Iterable[tuple[object, pd.DataFrame]], draw: Callable[[pd.DataFrame], alt.Chart | alt.LayerChart]
 ) -> tuple[Panel, ...]:
-    """Draw a panel of each of these titles and rows."""
     return tuple((str(title), draw(rows)) for title, rows in parts)
 
 

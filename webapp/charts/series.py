@@ -75,11 +75,8 @@ def speedups(rows: pd.DataFrame, notes: pd.DataFrame, mode: Mode) -> alt.LayerCh
     band = base.mark_area(color=ink.arms[0], opacity=0.13, interpolate="step").encode(
         x=_TIME, y=alt.Y("predicted_low:Q", scale=scale, stack=None), y2="predicted_high:Q"
     )
-    bars = (
-        base.mark_rule(color=ink.muted, strokeWidth=1.2)
-        .encode(x=_TIME, y=y, y2="high:Q")
-        .encode(y=alt.Y("low:Q", scale=scale))
-    )
+    rules = base.mark_rule(color=ink.muted, strokeWidth=1.2)
+    bars = rules.encode(x=_TIME, y=alt.Y("low:Q", scale=scale), y2="high:Q")
     line = base.mark_line(color=ink.arms[0], opacity=0.45, strokeWidth=1).encode(x=_TIME, y=y)
     ticks = alt.Chart(rows[rows["is_new_version"]]).mark_text(
         align="left", baseline="bottom", dx=3, dy=-3, fontSize=11, color=ink.muted

@@ -145,7 +145,6 @@ def _shade(colour: str, k: int | None, mode: Mode) -> str:
 
 
 def styles_drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
-    """Return the styles of the arms that have rows."""
     arms = set(rows["arm"])
     return tuple(style for style in styles if style.arm in arms)
 

@@ -24,7 +24,7 @@ from webapp.pages.dashboards.html_export import Sheet, sheets_of
 from webapp.pages.results import figures as results_figures
 from webapp.pages.run import figures as run_figures
 from webapp.shared import published_data, url_params
-from webapp.shared.downloads import SOURCE, About, provenance_of_jobs, provenance_of_view
+from webapp.shared.downloads import About, provenance_of_jobs, provenance_of_view
 from webapp.shared.text import count, moment
 from webapp.shared.verdicts import answers
 
@@ -164,6 +164,6 @@ def _sheets(draw: Draw, subject: str) -> list[Sheet]:
     """Draw the figures in both modes, without links to other pages. `subject`: the provenance of their numbers."""
     as_of = published_data.published_at()
     return [
-        Sheet(About(light.title, light.note, SOURCE, as_of, "", subject), "", "", light, dark, light.is_wide)
+        Sheet(About(light.title, light.note, as_of, "", subject), "", "", light, dark, light.is_wide)
         for light, dark in zip(draw("light"), draw("dark"), strict=True)
     ]

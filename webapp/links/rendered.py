@@ -69,7 +69,7 @@ def _page(kind: Kind, subject: str, _published: Publication, _board: object) -> 
     content = content_of(kind, subject)
     if content is None:
         return None
-    about = About(content.title, "", SOURCE, published_data.published_at(), "")
+    about = About(content.title, as_of=published_data.published_at())
     line = f"{SOURCE}, data of {moment(about.as_of)}"
     html = html_export.html(about, content.sheets, head=_head(content), intro=_intro(content), line=line)
     return Page(gzip.compress(html, 6), tuple(script_digests(html.decode())))

@@ -45,7 +45,6 @@ def index_html() -> str:
 
 
 def page_routes() -> list[Route]:
-    """Return one route for each page of the app."""
     html = index_html()
 
     async def answer(_request: Request) -> HTMLResponse:

@@ -8,13 +8,12 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from access.web import visitor
-from webapp.pages import DEFAULT, PAGES
+from webapp.pages import DEFAULT, PAGES, Page
 from webapp.server import colour_watch, field_help, navigation
 from webapp.server.script_lock import page_turn
 from webapp.shared import published_data, study_picker, url_widgets
 from webapp.shared.errors import show_refusal, show_user_errors
 from webapp.shared.figures import colour_mode
-from webapp.shared.page import Page
 
 STATIC = Path(__file__).parents[1] / "static"
 

@@ -13,8 +13,8 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from access.web import visitor
+from webapp.pages import Page
 from webapp.shared import url_widgets
-from webapp.shared.page import Page
 from webapp.shared.study_picker import Bar
 from webapp.shared.text import literal
 

@@ -12,7 +12,7 @@ from warehouse.app_db import curated
 from warehouse.app_db.curated import Curated
 from warehouse.app_db.engine import DATABASE_ERRORS, reading
 from webapp.shared import published_data, undo_banner
-from webapp.shared.errors import callback
+from webapp.shared.errors import callback, show_refusals
 from webapp.shared.text import count, literal, moment
 
 #: Whose last change `undo_banner` shows.
@@ -76,23 +76,14 @@ def _show_form(job_id: str, called: str) -> None:
         hidden = st.checkbox("Hidden", known.hidden_at is not None, help=help_text)
         if st.form_submit_button("Save", type="primary", icon=":material/check:"):
             renamed = None if name.strip() == called else name
-            _change(job_id, name=renamed, tags=chosen, note=note, hidden=hidden)
+            engine, actor = published_data.engine(), visitor.actor()
+            with show_refusals():
+                curation.change(engine, job_id, actor=actor, name=renamed, tags=chosen, note=note, hidden=hidden)
+                st.rerun()
 
 
 def tags() -> list[str]:
-    """Return the tags of all studies."""
     return sorted({tag for one in curated.all_curated(published_data.engine()) for tag in one.tags})
-
-
-def _change(job_id: str, *, name: str | None, tags: list[str], note: str, hidden: bool) -> None:
-    try:
-        curation.change(
-            published_data.engine(), job_id, actor=visitor.actor(), name=name, tags=tags, note=note, hidden=hidden
-        )
-    except UserError as error:
-        st.warning(literal(error), icon=":material/info:")
-        return
-    st.rerun()
 
 
 def _show_deleting(job_id: str, called: str) -> None:

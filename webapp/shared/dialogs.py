@@ -14,11 +14,11 @@ from access.web import visitor
 from access.web.gate import gate
 from access.web.guard import PRINT, SHARED
 from host.settings import Settings
-from lab.errors import UserError
 from lab.roles import Change
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.pins import PinnedFigure
 from webapp.shared import published_data
+from webapp.shared.errors import show_refusals
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import ACCOUNT_TAB, DASHBOARD, View, page_file
 
@@ -36,9 +36,9 @@ def shared_address(settings: Settings, secret: str) -> str:
     return f"{settings.public_url}{SHARED}/{secret}"
 
 
-def show_share_menu(kind: Kind, subject: str, title: str, link: str, *, owner: str | None = None) -> None:
-    """Show the Share menu; its content is built when it opens. `link`: the address of the page itself. `owner`: of the
-    study behind it, who may be the only one to publish it.
+def show_share_menu(kind: Kind, subject: str, title: str, view: View, *, owner: str | None = None) -> None:
+    """Show the Share menu; its content is built when it opens. `owner`: of the study behind it, who may be the only one
+    to publish it.
     """
     menu = st.popover("Share", icon=":material/link:", key=f"share-{kind}", on_change="rerun")
     if not menu.open:
@@ -46,7 +46,7 @@ def show_share_menu(kind: Kind, subject: str, title: str, link: str, *, owner: s
         return
     with menu:
         st.markdown("**For those who can open this lab**")
-        st.code(link, language=None, wrap_lines=True)
+        st.code(urljoin(st.context.url or "", view.link), language=None, wrap_lines=True)
         printed = urljoin(st.context.url or "", f"{PRINT.removeprefix('/')}/{kind}/{subject}")
         st.link_button("Print or save as PDF", printed, icon=":material/print:")
         if visitor.allowed_any(Change.SHARE) and gate().settings.web_share_days:
@@ -87,7 +87,7 @@ def _show_without_login(kind: Kind, subject: str, title: str, owner: str | None)
 
 def _make(kind: Kind, subject: str, title: str, *, lasts: timedelta, as_of: datetime | None, owner: str | None) -> None:
     ours = gate().settings
-    try:
+    with show_refusals():
         made, secret = shared_links.make_link(
             published_data.engine(),
             kind,
@@ -100,10 +100,7 @@ def _make(kind: Kind, subject: str, title: str, *, lasts: timedelta, as_of: date
             owner=owner,
             by=ours.web_share_by,
         )
-    except UserError as error:
-        st.warning(literal(error), icon=":material/info:")
-        return
-    st.session_state[_MADE] = (subject, made.ends_at, shared_address(gate().settings, secret))
+        st.session_state[_MADE] = (subject, made.ends_at, shared_address(ours, secret))
 
 
 def _show_made(subject: str) -> None:
@@ -171,16 +168,9 @@ def choose_moment(key: str, current: datetime | None) -> datetime | None:
 
 
 def _pin(name: str, pinned: PinnedFigure, caption: str) -> None:
-    try:
+    with show_refusals():
         dashboard_id = dashboards.create(published_data.engine(), name.strip(), actor=visitor.actor())
         pins.add(published_data.engine(), dashboard_id, pinned, caption.strip(), actor=visitor.actor())
-    except UserError as error:
-        st.warning(literal(error), icon=":material/info:")
-        return
-    st.success(f"Pinned to {literal(name.strip())}.", icon=":material/check:")
-    st.page_link(
-        page_file("dashboards"),
-        label="Open the dashboard",
-        icon=":material/dashboard:",
-        query_params={DASHBOARD: dashboard_id},
-    )
+        st.success(f"Pinned to {literal(name.strip())}.", icon=":material/check:")
+        page, query = page_file("dashboards"), {DASHBOARD: dashboard_id}
+        st.page_link(page, label="Open the dashboard", icon=":material/dashboard:", query_params=query)

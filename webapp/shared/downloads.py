@@ -55,7 +55,7 @@ REFERENCE = "reference model: not a useful model, only the shape of its curves c
 def about(title: str, note: str, view: View, rows: pd.DataFrame | None = None) -> About:
     """Return the description of what is shown now; its link leads back to this view."""
     link, subject = urljoin(st.context.url or "", view.link), provenance_of_view(view.parameters, rows)
-    return About(title, note, SOURCE, published_data.published_at(), link, subject)
+    return About(title, note, published_data.published_at(), link, subject)
 
 
 def show_figure_menu(figure: Figure, view: View, mode: Mode) -> None:
@@ -110,21 +110,20 @@ def _button(kind: str, make: Any, described: About, mime: str, key: str) -> None
 
 @dataclass(frozen=True)
 class About:
-    """The description in a file. `source`: who publishes it; `as_of`: time of the data, if known; `link`: the view;
-    `subject`: what the numbers are of (`provenance_of_view`).
+    """The description in a file. `as_of`: time of the data, if known; `link`: the view; `subject`: what the numbers are
+    of (`provenance_of_view`).
     """
 
     title: str
-    note: str
-    source: str
-    as_of: datetime | None
-    link: str
+    note: str = ""
+    as_of: datetime | None = None
+    link: str = ""
     subject: str = ""
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The lines below the title."""
-        source = f"{self.source}, data of {moment(self.as_of)}"
+        source = f"{SOURCE}, data of {moment(self.as_of)}"
         return tuple(line for line in (self.note, self.subject, source, self.link) if line)
 
     def file_name(self, ending: str) -> str:

@@ -36,6 +36,15 @@ def show_user_errors() -> Iterator[None]:
         _show_lost("warehouse", error)
 
 
+@contextmanager
+def show_refusals() -> Iterator[None]:
+    """Show a UserError where it occurs; it ends the block, and the page goes on below."""
+    try:
+        yield
+    except UserError as error:
+        st.warning(literal(error), icon=":material/info:")
+
+
 def callback(change: Callable[P, object]) -> Callable[P, None]:
     """Make a function the callback of a widget: its user errors appear above the page, which is drawn as usual.
 

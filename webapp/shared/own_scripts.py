@@ -10,14 +10,17 @@ from typing import Any
 import streamlit as st
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
+from streamlit.runtime import exists
 
 
-def component(file: Path) -> Any:
-    """Return the mount function of the script in this file, whose folder is served with it."""
-    package, name = "drafthouse", file.stem
+def show(package_file: str, key: str, **options: Any) -> None:
+    """Add the script of a package to the page; it has the name of its folder, which is served with it."""
+    if not exists():  # a test of a page's script alone
+        return
+    folder = Path(package_file).parent
+    name = f"drafthouse.{folder.name}"
     manager = get_bidi_component_manager()
-    if manager.get(f"{package}.{name}") is None:
-        manager.register_from_manifest(
-            ComponentManifest(package, "1", [ComponentConfig(name, file.parent.name)]), file.parents[1]
-        )
-    return st.components.v2.component(f"{package}.{name}", js=file.name, isolate_styles=False)
+    if manager.get(name) is None:
+        config = ComponentConfig(folder.name, folder.name)
+        manager.register_from_manifest(ComponentManifest("drafthouse", "1", [config]), folder.parent)
+    st.components.v2.component(name, js=f"{folder.name}.js", isolate_styles=False)(key=key, height=1, **options)

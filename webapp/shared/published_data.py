@@ -24,6 +24,7 @@ from host import quiet
 from host.settings import Settings, load_settings
 from jobs import queue
 from jobs.forecast import forecast_study, forecast_verdicts
+from jobs.table import Job
 from lab.comparison.agreement import Agreement
 from lab.errors import QueryError, UserError
 from lab.estimate import Estimate
@@ -57,8 +58,9 @@ _MAX_FIGURES = 128
 _MAX_REQUEST_TABLES = 16
 #: Reading and judging a hundred thousand outputs takes a second.
 _MAX_OUTPUTS = 20_000
-#: Cache key of a comparison within a publication; its pairs have too many numbers to hash.
-_HASHES: dict[str | type[Any], Callable[[Any], Any]] = {
+#: Cache keys of studies, and of comparisons within a publication; their pairs have too many numbers to hash.
+HASHES: dict[str | type[Any], Callable[[Any], Any]] = {
+    Study: Study.digest,
     Pair: lambda pair: repr((pair.cell, pair.baseline.arm, pair.candidate.arm)),
     StudyComparison: lambda compared: repr(
         (
@@ -129,13 +131,13 @@ def cached_by_publication(
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Cache the newest `max_entries` results of a function for all visitors, until the next publication.
 
-    An argument whose name begins with `_` is not part of the key. Results are shared, so nobody may change them; only a
-    table is given to each caller as a copy (which shares the values until it is changed: pandas' copy-on-write).
-    Streamlit's own data cache would unpickle a table at each read. Errors are not cached.
+    Results are shared, so nobody may change them; only a table is given to each caller as a copy (which shares the
+    values until it is changed: pandas' copy-on-write). Streamlit's own data cache would unpickle a table at each read.
+    Errors are not cached.
     """
 
     def decorate(compute: Callable[P, T]) -> Callable[P, T]:
-        @st.cache_resource(show_spinner=spinner, max_entries=max_entries, hash_funcs=_HASHES)
+        @st.cache_resource(show_spinner=spinner, max_entries=max_entries, hash_funcs=HASHES)
         @functools.wraps(compute)
         def cached(*args: Any, publication: Publication, **named: Any) -> T:
             del publication  # part of the key
@@ -232,6 +234,7 @@ def cached_figures(draw: Draw[T]) -> Draw[T]:
 studies_with_results = published_query()(queries.jobs_with_results)
 results = published_query()(queries.results)
 _cell_values = published_query()(cell_values)
+_comparison = published_query()(compare_study)
 acceptance = published_query()(queries.acceptance_per_position)
 failed_runs = published_query()(queries.failed_runs)
 findings = published_query()(queries.findings)
@@ -244,6 +247,14 @@ request_texts = published_query()(queries.request_texts)
 whole_requests = with_warehouse(queries.whole_requests)
 
 
+def job(job_id: str) -> Job | None:
+    """Return a job of the queue; None for a study that is not in it, such as an imported one."""
+    try:
+        return queue.job(engine(), job_id)
+    except UserError:
+        return None
+
+
 def invalid_runs(job_id: str) -> int | None:
     """Return how many runs of a study are invalid; None before any is published."""
     if publication() is None:
@@ -253,14 +264,16 @@ def invalid_runs(job_id: str) -> int | None:
     return None if counts.empty else int(counts.iloc[0])
 
 
+@cached_by_publication()
 def forecast(study: Study) -> Estimate:
     """Estimate the study's runs and seconds from the runs published so far."""
-    return _forecast(study.digest(), study)
+    return forecast_study(settings(), study)
 
 
+@cached_by_publication()
 def verdicts_forecast(study: Study) -> Prospects | None:
     """Estimate how many of the study's cells will be decided; None if that is unknown."""
-    return _verdicts_forecast(study.digest(), study)
+    return forecast_verdicts(settings(), study)
 
 
 @cached_by_publication()
@@ -299,7 +312,7 @@ def compared(
 
     Raises QueryError if `baseline`, or else the study's own, has no valid run, or a price is unknown.
     """
-    return _comparison(job_id, metric, baseline, strict=strict, judgement=judgement)
+    return _comparison(job_id, metric, baseline=baseline, strict=strict, judgement=judgement)
 
 
 def agreements(comparison: StudyComparison, *, without_limit: bool = False) -> list[Agreement] | None:
@@ -317,36 +330,10 @@ def output_count(job_id: str) -> int:
 
 @cached_by_publication()
 def _arms(job_id: str) -> dict[str, Drafting]:
-    try:
-        return drafting_in(queue.job(engine(), job_id).study)
-    except UserError:
-        runs = results(job_id)
-        return drafting_of(runs["arm"], runs["method"], runs["num_speculative_tokens"])
-
-
-@cached_by_publication()
-def _forecast(digest: str, _study: Study) -> Estimate:
-    del digest  # the key
-    return forecast_study(settings(), _study)
-
-
-@cached_by_publication()
-def _verdicts_forecast(digest: str, _study: Study) -> Prospects | None:
-    del digest  # the key
-    return forecast_verdicts(settings(), _study)
-
-
-@published_query()
-def _comparison(
-    connection: duckdb.DuckDBPyConnection,
-    job_id: str,
-    metric: str,
-    baseline: str | None,
-    *,
-    strict: bool,
-    judgement: str,
-) -> StudyComparison:
-    return compare_study(connection, job_id, metric, baseline=baseline, strict=strict, judgement=judgement)
+    if (of_queue := job(job_id)) is not None:
+        return drafting_in(of_queue.study)
+    runs = results(job_id)
+    return drafting_of(runs["arm"], runs["method"], runs["num_speculative_tokens"])
 
 
 @published_query()

@@ -41,15 +41,6 @@ _STATES: dict[State, str] = {
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A study that ended without a valid run, and how: `failed: OSError: ...`."""
-
-    name: str
-    job_id: str
-    how: str
-
-
-@dataclass(frozen=True)
 class Bar:
     """Labels of the chosen study, and of the one that pages of one study show if none is chosen."""
 
@@ -82,7 +73,7 @@ def show_bar(*, is_of_study: bool) -> Bar:
             _show_state(url_params.job_id_of(chosen))
         failure = None if default is None or chosen not in (None, default) else newer_failure(studies, jobs)
         if failure is not None:
-            _show_failure("A newer study", failure)
+            _show_failure("A newer study", *failure)
     if chosen is None:
         url_widgets.record(JOB.key, None)
     else:
@@ -126,7 +117,6 @@ def labels(studies: pd.DataFrame, jobs: Sequence[Job]) -> list[str]:
 
 
 def labels_of(studies: pd.DataFrame) -> list[str]:
-    """Return the labels of studies with results, in their order."""
     return (studies["study_name"] + url_params.SEPARATOR + studies["job_id"]).tolist() if len(studies) else []
 
 
@@ -134,8 +124,10 @@ def _moments(studies: pd.DataFrame) -> pd.Series:
     return pd.to_datetime(studies["submitted_at"], utc=True)
 
 
-def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job]) -> Failure | None:
-    """Return the newest job that ended without a valid run after the newest study with valid runs was submitted."""
+def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job]) -> tuple[Job, str] | None:
+    """Return the newest job that ended without a valid run after the newest study with valid runs was submitted, and
+    how: `failed: OSError: ...`.
+    """
     valid = studies[studies["runs_completed"] > studies["runs_invalid"]]
     since = None if valid.empty else _utc(valid.iloc[0]["submitted_at"])
     if not studies.empty:
@@ -145,7 +137,7 @@ def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job]) -> Failure | None:
         if since is None or _utc(job.submitted_at) <= since:
             return None
         if how := _ended_without_valid(job, by_id.get(job.job_id)):
-            return Failure(job.name, job.job_id, how)
+            return job, how
     return None
 
 
@@ -196,15 +188,13 @@ def _unlisted(wanted: str | None) -> str | None:
     if not wanted:
         return None
     job_id = url_params.job_id_of(wanted)
-    try:
-        job = queue.job(published_data.engine(), job_id)
-    except UserError:
-        known, studies = curating.find(job_id), _studies()
-        if known is not None and known.deleted_at is not None:
-            return url_params.job_label(known.called or job_id, job_id)
-        found = studies if studies.empty else studies[studies["job_id"] == job_id]
-        return None if found.empty else url_params.job_label(found["study_name"].iloc[0], job_id)
-    return url_params.job_label(job.name, job.job_id)
+    if (job := published_data.job(job_id)) is not None:
+        return url_params.job_label(job.name, job_id)
+    known, studies = curating.find(job_id), _studies()
+    if known is not None and known.deleted_at is not None:
+        return url_params.job_label(known.called or job_id, job_id)
+    found = studies if studies.empty else studies[studies["job_id"] == job_id]
+    return None if found.empty else url_params.job_label(found["study_name"].iloc[0], job_id)
 
 
 def _changed() -> None:
@@ -214,15 +204,13 @@ def _changed() -> None:
 
 
 def _show_state(job_id: str) -> None:
-    try:
-        job = queue.job(published_data.engine(), job_id)
-    except UserError:
-        known = curating.find(job_id)
-        is_deleted = known is not None and known.deleted_at is not None
-        word, icon = ("deleted", "delete") if is_deleted else ("imported", "upload_file")
-        st.badge(word, color="gray", icon=f":material/{icon}:")
+    if (job := published_data.job(job_id)) is not None:
+        (_show_live_badge if job.state in ACTIVE else show_badge)(job)
         return
-    (_show_live_badge if job.state in ACTIVE else show_badge)(job)
+    known = curating.find(job_id)
+    is_deleted = known is not None and known.deleted_at is not None
+    word, icon = ("deleted", "delete") if is_deleted else ("imported", "upload_file")
+    st.badge(word, color="gray", icon=f":material/{icon}:")
 
 
 @st.fragment(run_every=_REFRESH_EVERY)
@@ -232,13 +220,13 @@ def _show_live_badge(job: Job) -> None:
         show_badge(queue.job(published_data.engine(), job.job_id))
 
 
-def _show_failure(which: str, failure: Failure) -> None:
-    how = failure.how if len(failure.how) <= _MAX_LETTERS else f"{failure.how[:_MAX_LETTERS]}…"
+def _show_failure(which: str, job: Job, how: str) -> None:
+    how = how if len(how) <= _MAX_LETTERS else f"{how[:_MAX_LETTERS]}…"
     st.page_link(
         page_file("jobs"),
-        label=f"{which}, {literal(failure.name)}, {literal(how)}",
+        label=f"{which}, {literal(job.name)}, {literal(how)}",
         icon=":material/error:",
-        query_params={JOB.key: url_params.job_label(failure.name, failure.job_id)},
+        query_params={JOB.key: url_params.job_label(job.name, job.job_id)},
         width="content",
     )
 
@@ -303,7 +291,7 @@ def show_empty_state() -> None:
         with empty_state("No results yet: nothing has been measured here", text):
             for job in _jobs()[:1]:
                 if how := _ended_without_valid(job, None):
-                    _show_failure("The last study", Failure(job.name, job.job_id, how))
+                    _show_failure("The last study", job, how)
             if st.button("Submit the first study", type="primary", icon=":material/add_circle:"):
                 st.switch_page(page_file("submit"))
     published_data.rerun_when_published(published_data.publication())
@@ -323,7 +311,7 @@ def chosen_study() -> str:
 
 
 def _show_without_results(job_id: str, default: str | None) -> None:
-    job = job_state(job_id)
+    job = published_data.job(job_id)
     error = "" if job is None or not job.error else f" ({literal(job.error.splitlines()[0])})"
     verb = "is unknown here" if job is None else _STATES[job.state]
     has_failed = job is not None and job.state == "failed"
@@ -338,14 +326,6 @@ def _show_without_results(job_id: str, default: str | None) -> None:
             st.page_link(page_file("results"), label=label, icon=":material/monitoring:", query_params=query)
     published_data.rerun_when_published(published_data.publication())
     st.stop()
-
-
-def job_state(job_id: str) -> Job | None:
-    """Return the job behind the results, or None if it is not in this queue (imported bundles)."""
-    try:
-        return queue.job(published_data.engine(), job_id)
-    except UserError:
-        return None
 
 
 def show_caveats(runs: pd.DataFrame, job: Job | None) -> None:

@@ -49,13 +49,18 @@ def show_table(
     *,
     same_once: bool = False,
     has_boxes: bool = False,
+    if_empty: str = "",
 ) -> list[int]:
     """Show a table with buttons for its files. Runs link to their pages if the view or the row names the study.
 
     `frame` counts repeats from 0, as the warehouse does; the table counts them from 1, as people do. With `same_once`,
     a column with one value in all rows becomes a line above the table; the columns' menu and the files still have it.
-    With `has_boxes` the reader can choose runs; the positions of their rows in `frame` are returned.
+    With `has_boxes` the reader can choose runs; the positions of their rows in `frame` are returned. `if_empty` is the
+    sentence in place of a table without rows.
     """
+    if frame.empty and if_empty:
+        st.caption(if_empty)
+        return []
     if "repeat" in frame:
         frame = frame.assign(repeat=frame["repeat"] + 1)
     if same_once and (same := same_in_all(frame, config)):
@@ -65,21 +70,18 @@ def show_table(
     shown, shown_config = written(with_run_links(frame, *view.parameters.get("job", ())), config)
     chosen: list[int] = []
     if has_boxes:
-        event = st.dataframe(
-            shown,
-            hide_index=True,
-            column_config=shown_config,
-            alt=title,
-            placeholder="",
-            key=f"boxes-{key}-{hash(tuple(frame['run_id']))}",  # other rows forget what was chosen
-            on_select="rerun",
-            selection_mode="multi-row",
-        )
+        boxes = f"boxes-{key}-{hash(tuple(frame['run_id']))}"  # other rows forget what was chosen
+        event = show_rows(shown, shown_config, title, key=boxes, on_select="rerun", selection_mode="multi-row")
         chosen = [row for row in event["selection"]["rows"] if row < len(frame)]
     else:
-        st.dataframe(shown, hide_index=True, column_config=shown_config, alt=title, placeholder="")
+        show_rows(shown, shown_config, title)
     downloads.show_table_buttons(lambda: frame, title, view, key)
     return chosen
+
+
+def show_rows(rows: Any, config: Mapping[str, Any], title: str, **options: Any) -> Any:
+    """Show rows as they are, without their index and with empty cells for None; `title` is for screen readers."""
+    return st.dataframe(rows, hide_index=True, column_config=config, alt=title, placeholder="", **options)
 
 
 def with_room_for_names(frame: pd.DataFrame, config: Mapping[str, Any]) -> dict[str, Any]:

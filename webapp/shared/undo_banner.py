@@ -24,7 +24,6 @@ def record(page: str, message: str, *, icon: str, undo: Callable[[], None] | Non
 
 
 def message(page: str) -> str | None:
-    """Return the message that `page` shows."""
     change: _LastChange | None = st.session_state.get(_key(page))
     return None if change is None else change.message
 

@@ -11,11 +11,6 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from access.web.page_sessions import PAGE_SESSIONS
 
 
-def widget_key(key: str) -> str:
-    """Return the current widget key of the uploader `key`, which changes with each `forget`."""
-    return f"{key}-{st.session_state.get(_rounds(key), 0)}"
-
-
 def choose_files(
     label: str, types: Sequence[str], key: str, max_mib: int, *, multiple: bool = False, help_text: str | None = None
 ) -> list[UploadedFile]:
@@ -29,7 +24,7 @@ def choose_files(
         label,
         list(types),
         accept_multiple_files=multiple,
-        key=widget_key(key),
+        key=f"{key}-{st.session_state.get(_rounds(key), 0)}",  # another one after each `forget`
         max_upload_size=max_mib,
         help=help_text,
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode
+
+from lab.errors import UserError
 
 #: Parameters of other widgets: a number, and toggles.
 DRAFT_COST, ALL_OUTPUTS, ANY_WORKLOAD, HIDDEN = "draft_cost", "all_outputs", "any_workload", "hidden"
@@ -137,6 +140,21 @@ NOT_IN_NAVIGATION = frozenset((DASHBOARD, BEFORE, FULL, FOR_STUDY.key, FOR_METRI
 def first(parameters: Mapping[str, Sequence[str]], param: Param | str, default: str = "") -> str:
     """Return the first value of a parameter in a link, or the default without one."""
     return next(iter(parameters.get(param if isinstance(param, str) else param.key, ())), default)
+
+
+def number_in(text: str, what: str, is_valid: Callable[[float], bool], unit: str = "") -> float | None:
+    """Return the number that a link or a reader gives, maybe with its unit; None for an empty text. Raises UserError
+    for any other text, which says that it is not `what`.
+    """
+    if not text:
+        return None
+    try:
+        number = float(text.removesuffix(unit))
+    except ValueError:
+        number = math.nan
+    if not is_valid(number):
+        raise UserError(f"{text!r} is not {what}")
+    return number
 
 
 def job_label(name: str, job_id: str) -> str:

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson, StudyId, only_one_of
-from cli.output import print_json, print_literally, print_table, print_text
+from cli.output import figure, print_json, print_literally, print_table, print_text
 from cli.results import results_of
 from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, MatrixCell, RankCorrelation
 from lab.errors import UserError
-from lab.metrics.number_format import number, percentage
+from lab.metrics.number_format import percentage
 from lab.published.golden import GoldenLength, golden_text
 from warehouse.queries import matrix as queries
 from warehouse.queries.acceptance import ArmAcceptance, History, histories, study_acceptance
@@ -80,7 +80,7 @@ def _print_matrix(cells: Sequence[MatrixCell], *, as_json: bool) -> None:
 
 def _matrix_row(cell: MatrixCell) -> tuple[object, ...]:
     of, k = (cell.target, cell.arm, cell.num_speculative_tokens), cell.length
-    return (*of, cell.category, _number(k.value), _number(k.low), _number(k.high), cell.prompts, cell.rounds)
+    return (*of, cell.category, figure(k.value), figure(k.low), figure(k.high), cell.prompts, cell.rounds)
 
 
 def _print_golden(study: str, cells: Sequence[MatrixCell]) -> None:
@@ -98,16 +98,16 @@ def _print_golden(study: str, cells: Sequence[MatrixCell]) -> None:
 
 def _row(arm: ArmAcceptance) -> tuple[object, ...]:
     acceptance = arm.acceptance
-    fewer = ", ".join(f"k={k}: {_number(estimate.length)}" for k, estimate in arm.fewer.items())
+    fewer = ", ".join(f"k={k}: {figure(estimate.length)}" for k, estimate in arm.fewer.items())
     positions = (_shares(acceptance.per_position), _shares(acceptance.conditional))
     cell = (arm.cell.workload, arm.cell.pattern, arm.arm, arm.num_speculative_tokens)
-    return (*cell, _share(acceptance.rate), _number(acceptance.length), *positions, fewer, arm.source)
+    return (*cell, _share(acceptance.rate), figure(acceptance.length), *positions, fewer, arm.source)
 
 
 def _category_rows(arm: ArmAcceptance) -> list[tuple[object, ...]]:
     cell = (arm.cell.workload, arm.cell.pattern, arm.arm)
     return [
-        (*cell, category, _share(acceptance.rate), _number(acceptance.length), acceptance.drafts)
+        (*cell, category, _share(acceptance.rate), figure(acceptance.length), acceptance.drafts)
         for category, acceptance in arm.categories.items()
     ]
 
@@ -150,10 +150,6 @@ def _shares(rates: Sequence[float | None] | None) -> str:
 
 def _share(rate: float | None) -> str:
     return "" if rate is None else percentage(rate, 1)
-
-
-def _number(length: float | None) -> str:
-    return "" if length is None else number(length)
 
 
 def _as_dict(arm: ArmAcceptance) -> dict[str, object]:

@@ -12,7 +12,7 @@ import typer
 
 from cli.arguments import AsJson, StudyId
 from cli.lab import the_lab
-from cli.output import print_json, print_table, print_text
+from cli.output import figure, print_json, print_table, print_text
 from cli.results import results_of
 from lab.advice.advise import FIRST_GAMMA, Advice, arm_with_k
 from lab.advice.advise import advise as recommend
@@ -20,7 +20,6 @@ from lab.advice.answer_text import answer_lines
 from lab.advice.prediction import Prediction, predictions
 from lab.comparison import surface
 from lab.errors import UserError
-from lab.metrics.number_format import number
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparing.answers import metric_answers, provenance, study_answer
 from warehouse.queries.comparing.by_group import several_contexts
@@ -106,12 +105,8 @@ def _row(prediction: Prediction) -> tuple[object, ...]:
     about = (run.run_id, run.workload, run.pattern, run.arm, run.gamma)
     numbers = (prediction.alpha, prediction.break_even_alpha, prediction.predicted_length, run.acceptance_length)
     speeds = (prediction.predicted_speedup, run.speedup, prediction.draft_cost)
-    ends = (*map(_number, speeds), prediction.draft_cost_from, _number(prediction.implied_draft_cost))
-    return (*about, *map(_number, numbers), prediction.best_gamma, *ends)
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else number(value)
+    ends = (*map(figure, speeds), prediction.draft_cost_from, figure(prediction.implied_draft_cost))
+    return (*about, *map(figure, numbers), prediction.best_gamma, *ends)
 
 
 def _as_dict(prediction: Prediction) -> dict[str, object]:

@@ -10,7 +10,7 @@ import typer
 
 from cli.arguments import AsJson, PricePerHour, StudyId, share
 from cli.lab import the_lab
-from cli.output import print_json, print_table, print_text
+from cli.output import figure, print_json, print_table, print_text
 from cli.results import results_of
 from cli.verbs.analyse.across import show_across
 from lab.advice.gate import gate
@@ -22,7 +22,7 @@ from lab.comparison.tables import RatioTable
 from lab.comparison.verdict import READING_WORDS, Judged
 from lab.errors import UserError
 from lab.metrics.catalogue import SHORT_NAMES
-from lab.metrics.number_format import bounds, number, percentage, ratio, times
+from lab.metrics.number_format import bounds, percentage, ratio, times
 from warehouse.queries.comparing.answers import provenance
 from warehouse.queries.comparing.by_group import METRICS, Group, by_group
 from warehouse.queries.comparing.comparisons import (
@@ -192,11 +192,10 @@ def compare_groups(
 
 def _group_row(group: Group) -> tuple[object, ...]:
     ratio_words = "" if group.ratio is None else ratio(group.ratio.value, group.ratio.low, group.ratio.high)
-    length = "" if group.length is None else number(group.length.value)
+    length = None if group.length is None else group.length.value
     step = group.turn if group.context_tokens is None else group.context_tokens
     head = (group.workload, group.concurrency, step, group.arm, group.requests)
-    mean = "" if group.mean_ms is None else number(group.mean_ms)
-    return (*head, mean, ratio_words, group.word, length)
+    return (*head, figure(group.mean_ms), ratio_words, group.word, figure(length))
 
 
 def exit_status(comparison: StudyComparison, limit: float) -> int:

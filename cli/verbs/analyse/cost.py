@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson, PricePerHour, StudyId
-from cli.output import print_json, print_table, print_text
+from cli.output import figure, print_json, print_table, print_text
 from cli.results import results_of
 from lab.errors import UserError
 from lab.metrics.number_format import between, number
@@ -61,7 +61,7 @@ def _print_capacities(carried: Sequence[CarriedLoad]) -> None:
 
 def _capacity_row(arm: ArmCapacity) -> tuple[object, ...]:
     where = (arm.cell.workload, arm.cell.pattern, arm.arm)
-    cost = None if arm.cost is None else number(arm.cost)
+    cost = figure(arm.cost)
     if arm.found is None:
         beyond = f"above {number(arm.least)}" if arm.least is not None else f"below {number(arm.greatest)}"
         return (*where, f"{beyond} {arm.unit}", "", cost, arm.currency)
@@ -85,7 +85,7 @@ def _row(arm_cost: ArmCost, *, has_answers: bool) -> tuple[object, ...]:
         arm_cost.cell.workload,
         arm_cost.cell.pattern,
         peak,
-        *(None if amount is None else number(amount) for amount in (arm_cost.per_million_output_tokens, *others)),
+        *map(figure, (arm_cost.per_million_output_tokens, *others)),
         arm_cost.currency,
         arm_cost.price_source,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -47,7 +46,10 @@ def tune(
     The study's arms with speculation are the drafts. A finished tuning is printed at once.
     """
     here = the_lab()
-    job = _tuned_job(here, study) or _measured(here, _to_tune(here, study, k, budget_minutes, reference=reference))
+    job = _job(here, study)
+    if job is None or job.study.tune is None:
+        to_tune = named_study(study, reference=reference) if job is None else job.study
+        job = _measured(here, tuning_of(to_tune, drafted_tokens=k or (), budget_minutes=budget_minutes))
     with open_warehouse(here.warehouse_file) as con:
         report = tuning_report(con, job.job_id, job.study)
     if report is None:
@@ -59,24 +61,12 @@ def tune(
         _show(job, report, words, follow.results_url(here.public_url, job.job_id).replace("/results", "/deploy"))
 
 
-def _tuned_job(here: Lab, name: str) -> Job | None:
-    """Return the job of that name, if it is a tuning."""
-    job = _job(here, name)
-    return None if job is None or job.study.tune is None else job
-
-
 def _job(here: Lab, name: str) -> Job | None:
+    """Return the newest job of a study with results; None for the name of a file or preset."""
     if name == "-" or Path(name).is_file() or name in preset_names():
         return None
     with open_warehouse(here.warehouse_file) as con:
         return here.job(jobs_of(con, name)[-1])
-
-
-def _to_tune(here: Lab, name: str, ks: Sequence[int] | None, budget_minutes: float | None, *, reference: bool) -> Study:
-    """Return the study as a tuning, with the given range and budget."""
-    earlier = _job(here, name)
-    study = named_study(name, reference=reference) if earlier is None else earlier.study
-    return tuning_of(study, drafted_tokens=ks or (), budget_minutes=budget_minutes)
 
 
 def _measured(here: Lab, study: Study) -> Job:
@@ -110,7 +100,9 @@ def _show(job: Job, report: Report, words: str | None, url: str) -> None:
     if report.caveats:
         print_text(report.caveats)
     print_text(f"To deploy: {report.deployed.name}")
-    print_literally(f"  {words or json.dumps(_speculation(report))}")
+    drafted = report.deployed.speculation
+    as_study = {} if drafted is None else drafted.model_dump(mode="json", exclude_defaults=True)
+    print_literally(f"  {words or json.dumps(as_study)}")
     if report.final:
         print_text("\nMeasured at the end, beside no speculation:")
         head = ("requests at once", "arm", "k", "speed-up", "verdict")
@@ -123,12 +115,6 @@ def _show(job: Job, report: Report, words: str | None, url: str) -> None:
             f"With a draft loaded that drafts nothing, {measured.load} requests at once: {ratio(measured)} of the "
             f"speed without speculation"
         )
-
-
-def _speculation(report: Report) -> dict[str, Any]:
-    """Return the speculation to deploy, in a study's form; empty for none."""
-    drafted = report.deployed.speculation
-    return {} if drafted is None else drafted.model_dump(mode="json", exclude_defaults=True)
 
 
 def ratio(measured: Measured) -> str:

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from cli.arguments import AsJson
-from cli.here import ToImport
 from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text, printable
 from host.process_memory import allocate_like_the_system, do_without_pandas
@@ -45,9 +44,9 @@ def import_results(
     """
     do_without_pandas()
     allocate_like_the_system()
-    here, wanted = the_lab(), ToImport(paths, tool, dict(map(_label, label or [])), as_measured)
+    here, labels = the_lab(), dict(map(_label, label or []))
     with _bar() as progress:
-        imported = here.import_paths(wanted, progress)
+        imported = here.import_paths(paths, tool, labels, progress, as_measured=as_measured)
     if as_json:
         print_json(imported.document)
         return

@@ -44,6 +44,7 @@ def replicate(
     ours = load_preset(name, reference=reference)
     with open_warehouse(here.warehouse_file) as con:
         job_id = None if again else repeating_job(con, ours.name)
+    ended = None
     if job_id is None:
         active = None if again else _active_job(here, ours)
         job_id = active or here.submit(ours)
@@ -52,11 +53,9 @@ def replicate(
             _show_queued(results_url(here.public_url, job_id), f"{source}{more}", job_id, as_json=as_json)
             return
         ended = follow_to_results(here, job_id, on_stderr=as_json)
-        here = the_lab()  # with the runs published since
-        _show(here.warehouse_file, source, name, job_id, as_json=as_json)
-        fail_if_runs_failed(ended)
-        return
     _show(here.warehouse_file, source, name, job_id, as_json=as_json)
+    if ended is not None:
+        fail_if_runs_failed(ended)
 
 
 def _active_job(here: Lab, study: Study) -> str | None:

@@ -12,12 +12,12 @@ from access.local import local_actor
 from cli.arguments import AsJson, AsReference, StudyName
 from cli.lab import ready_database, ready_settings
 from cli.named_study import named_study
-from cli.output import print_json, print_table, print_text
+from cli.output import figure, print_json, print_table, print_text
 from jobs.series import store
 from jobs.series.judging import MOST_WITHOUT
 from jobs.series.store import Alarm, Night, Plan, Series
 from lab.errors import UserError
-from lab.metrics.number_format import bounds, number, times
+from lab.metrics.number_format import ratio
 from lab.study.parsing import measured_until_decided
 
 _OPEN = 1
@@ -209,22 +209,15 @@ def _is_late(found: Series, now: datetime) -> bool:
 
 
 def _row(night: Night) -> tuple[object, ...]:
-    ratio = (
-        ""
-        if night.speedup is None
-        else f"{times(night.speedup, night.low, night.high)} {bounds(night.speedup, night.low, night.high)}"
-    )
-    length = "" if night.acceptance_length is None else number(night.acceptance_length)
-    rate = "" if night.baseline_tok_per_s is None else number(night.baseline_tok_per_s)
     again = f" {night.night_id[night.night_id.rindex('#') :]}" if night.again_of else ""
     return (
         f"{night.label or f'{night.due_at:%Y-%m-%d %H:%M}'}{again}",
         night.arm,
         _words(night),
-        ratio,
-        length,
+        "" if night.speedup is None else ratio(night.speedup, night.low, night.high),
+        figure(night.acceptance_length),
         _finding(night),
-        rate,
+        figure(night.baseline_tok_per_s),
         night.engine_version,
         night.job_id,
     )

@@ -120,7 +120,7 @@ def test_a_visitors_operations_take_turns_and_leave_some_to_others() -> None:
                 running[visitor] -= 1
 
         await asyncio.gather(*(operate("a") for _ in range(20)), *(operate("b") for _ in range(20)))
-        assert not turns._lines
+        assert not turns._own
         return most_of_one, most
 
     assert asyncio.run(tried()) == (2, 3)

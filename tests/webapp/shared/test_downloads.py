@@ -23,7 +23,7 @@ from webapp.shared.downloads import About
 from webapp.shared.url_params import View
 
 LINK = View("results", {"job": ("job-1",), "category": ("code", "a&b")}).link
-TOLD = About("Speed-up <b>", "against 1×", "Drafthouse", datetime(2026, 11, 21, 8, tzinfo=UTC), f"http://host/{LINK}")
+TOLD = About("Speed-up <b>", "against 1×", datetime(2026, 11, 21, 8, tzinfo=UTC), f"http://host/{LINK}")
 
 
 def figure(mode: Mode = "light") -> Figure:
@@ -69,7 +69,7 @@ def test_pandas_and_duckdb_read_a_table_as_csv_with_its_description(tmp_path: Pa
 
 
 def test_a_title_of_several_lines_stays_a_comment() -> None:
-    odd = About("one\ntwo,three", "", "Drafthouse", None, "x")
+    odd = About("one\ntwo,three", "", None, "x")
     assert downloads.csv(pd.DataFrame({"a": [1]}), odd).startswith(b"# one two,three\n# Drafthouse, data of")
     assert odd.file_name("csv") == "one-two-three.csv"
 

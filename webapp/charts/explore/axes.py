@@ -152,6 +152,7 @@ def _drafting(rows: pd.DataFrame, colour: Axis, order: Order) -> Mapping[str, Dr
     return {**drafting_of(published["arm"], published["method"], k), **order.drafting}
 
 
-def dash_scale(styles: Sequence[ArmStyle]) -> alt.Scale:
+def dash(styles: Sequence[ArmStyle]) -> alt.StrokeDash:
     dashes = [[5, 4] if style.hollow else [1, 0] for style in styles]
-    return alt.Scale(domain=[style.arm for style in styles], range=dashes)
+    scale = alt.Scale(domain=[style.arm for style in styles], range=dashes)
+    return alt.StrokeDash("series:N", scale=scale, legend=None)

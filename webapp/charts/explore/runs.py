@@ -15,7 +15,7 @@ from lab.comparison.spread import student
 from lab.metrics.histogram import Counts, cumulative, quantile
 from lab.metrics.number_format import bounds, is_too_wide, number
 from webapp.charts.axes import SHORT, ratio_axis, share_axis
-from webapp.charts.explore.axes import Axis, dash_scale, natural
+from webapp.charts.explore.axes import Axis, dash, natural
 from webapp.charts.marks import (
     DODGE,
     colour,
@@ -133,11 +133,10 @@ def line(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     base = alt.Chart(dodged(of_runs, "series", scene.styles)).encode(
         x=_x_of_runs(scene), color=colour(scene.styles, "series")
     )
-    dash = alt.StrokeDash("series:N", scale=dash_scale(scene.styles), legend=None)
     known = base.transform_filter("isValid(datum.low)")
     layers = [
         *_band(scene),
-        base.mark_line(strokeWidth=2, xOffset=DODGE).encode(y=_y(scene), strokeDash=dash),
+        base.mark_line(strokeWidth=2, xOffset=DODGE).encode(y=_y(scene), strokeDash=dash(scene.styles)),
         whiskers(known, opacity=0.6, clip=True, xOffset=DODGE),
     ]
     if len(rows) > MOST_POINTS:
@@ -338,8 +337,7 @@ def ecdf(drawn: pd.DataFrame, scene: Scene) -> alt.LayerChart:
         y=share_axis("share", "Values up to this time (%)"),
         color=colour(scene.styles, "series"),
     )
-    dash = alt.StrokeDash("series:N", scale=dash_scale(scene.styles), legend=None)
-    lines = base.mark_line(strokeWidth=2, interpolate="step-after").encode(strokeDash=dash)
+    lines = base.mark_line(strokeWidth=2, interpolate="step-after").encode(strokeDash=dash(scene.styles))
     near = with_written(base.mark_point(opacity=0, size=60), "ms").encode(
         tooltip=tips(
             *("series", number_tooltip("ms", scene.x.title), ("share:Q", "Values up to this time", ".1%")),

@@ -11,6 +11,8 @@ from lab.errors import UserError
 from webapp.shared.errors import callback
 from webapp.shared.text import literal
 
+_OUTCOME = "account-outcome"
+
 
 @dataclass(frozen=True)
 class _Outcome:
@@ -21,30 +23,30 @@ class _Outcome:
     secret: str = ""
 
 
-def button(label: str, icon: str, key: str, part: str, change: Callable[[], str]) -> None:
-    """Draw a button. `change` returns the sentence to show in this part of the page."""
-    st.button(label, icon=f":material/{icon}:", key=key, on_click=_make, args=(part, change))
+def button(label: str, icon: str, key: str, change: Callable[[], str]) -> None:
+    """Draw a button. `change` returns the sentence to show in the open part of the page."""
+    st.button(label, icon=f":material/{icon}:", key=key, on_click=_make, args=(change,))
 
 
 @callback
-def _make(part: str, change: Callable[[], str]) -> None:
+def _make(change: Callable[[], str]) -> None:
     try:
-        note(part, change())
+        note(change())
     except UserError as error:
-        st.session_state[_key(part)] = _Outcome(str(error), is_refusal=True)
+        refuse(error)
 
 
-def note(part: str, sentence: str, secret: str = "") -> None:
-    st.session_state[_key(part)] = _Outcome(sentence, secret=secret)
+def note(sentence: str, secret: str = "") -> None:
+    st.session_state[_OUTCOME] = _Outcome(sentence, secret=secret)
 
 
-def refuse(part: str, error: UserError) -> None:
-    st.session_state[_key(part)] = _Outcome(str(error), is_refusal=True)
+def refuse(error: UserError) -> None:
+    st.session_state[_OUTCOME] = _Outcome(str(error), is_refusal=True)
 
 
-def show_outcome(part: str) -> None:
+def show_outcome() -> None:
     """Show the outcome once: the next click removes it."""
-    outcome: _Outcome | None = st.session_state.pop(_key(part), None)
+    outcome: _Outcome | None = st.session_state.pop(_OUTCOME, None)
     if outcome is None:
         return
     if outcome.is_refusal:
@@ -53,7 +55,3 @@ def show_outcome(part: str) -> None:
     st.success(literal(outcome.sentence), icon=":material/check:")
     if outcome.secret:
         st.code(outcome.secret, language=None, wrap_lines=True)
-
-
-def _key(part: str) -> str:
-    return f"account-{part}-outcome"

@@ -33,7 +33,7 @@ def show() -> None:
     listed = shared_links.all_links(published_data.engine(), None if everybodys else actor.name)
     now = datetime.now(UTC)
     working = [link for link in listed if link.works(now)]
-    changes.show_outcome("links")
+    changes.show_outcome()
     if not gate().settings.web_share_days:
         st.info("Shared links are turned off in this lab (`DRAFTHOUSE_WEB_SHARE_DAYS` is 0): no link works.")
     if not working:
@@ -66,7 +66,7 @@ def _show(link: SharedLink, *, with_owner: bool) -> None:
                 f"{owner}{link.kind} · made {moment(link.created_at)} · works until {moment(link.ends_at)} · {data}"
                 f" · {used}"
             )
-        changes.button("End it", "link_off", f"end-link-{link.link_id}", "links", lambda: _end(link))
+        changes.button("End it", "link_off", f"end-link-{link.link_id}", lambda: _end(link))
 
 
 def _end(link: SharedLink) -> str:

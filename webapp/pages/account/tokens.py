@@ -18,12 +18,11 @@ from webapp.shared.text import count, literal, moment
 
 _DAYS = (7, 30, 90, 365)
 _MOST_SHOWN = 100
-_PART = "tokens"
 
 
 def show() -> None:
     actor = visitor.actor()
-    changes.show_outcome(_PART)
+    changes.show_outcome()
     _show_new()
     everybodys = (
         visitor.allowed(Change.TOKENS, None) and gate().has_users and st.toggle("Everybody's", key="all-tokens")
@@ -54,10 +53,10 @@ def _show_new() -> None:
             engine = published_data.engine()
             made, secret = tokens.add_token(engine, actor.name, label, Role(scope), lasts=lasts, actor=actor)
         except UserError as error:
-            changes.refuse(_PART, error)
+            changes.refuse(error)
         else:
             until = moment(made.ends_at)
-            changes.note(_PART, f"Copy the token now: it is not shown again. It works until {until}.", secret)
+            changes.note(f"Copy the token now: it is not shown again. It works until {until}.", secret)
         st.rerun()
 
 
@@ -70,7 +69,7 @@ def _show(token: Token, *, with_owner: bool) -> None:
             st.caption(
                 f"{owner}{token.token_id} · as a {token.role.value} · works until {moment(token.ends_at)} · {used}"
             )
-        changes.button("End it", "key_off", f"end-token-{token.token_id}", _PART, lambda: _end(token))
+        changes.button("End it", "key_off", f"end-token-{token.token_id}", lambda: _end(token))
 
 
 def _end(token: Token) -> str:

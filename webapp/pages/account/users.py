@@ -14,10 +14,9 @@ from lab.roles import Role
 from webapp.pages.account import changes
 from webapp.shared import published_data
 from webapp.shared.errors import callback
-from webapp.shared.tables import DAY, Column, columns
+from webapp.shared.tables import DAY, Column, columns, show_rows
 from webapp.shared.text import literal
 
-_PART = "users"
 _CHOSEN, _ROLE = "account-user", "account-role"
 #: Key in the session's state: how many were added, so that the form is empty for the next.
 _ADDED = "account-users-added"
@@ -27,19 +26,13 @@ _COLUMNS = columns(
 
 
 def show() -> None:
-    changes.show_outcome(_PART)
+    changes.show_outcome()
     users = accounts.all_users(published_data.engine())
     _show_new()
     rows = [
         {"name": user.name, "role": user.role.value, "state": _state(user), "added": user.created_at} for user in users
     ]
-    st.dataframe(
-        pd.DataFrame(rows, columns=list(_COLUMNS)),
-        column_config=_COLUMNS,
-        hide_index=True,
-        placeholder="",
-        alt="The users of this lab",
-    )
+    show_rows(pd.DataFrame(rows, columns=list(_COLUMNS)), _COLUMNS, "The users of this lab")
     if others := [user for user in users if user.name != visitor.actor().name]:
         _show_chosen(others)
 
@@ -74,16 +67,16 @@ def _add(name: str, role: Role) -> None:
         if _has_links():
             _make_link(name)
         else:
-            changes.note(_PART, f"{name} may sign in at the provider.")
+            changes.note(f"{name} may sign in at the provider.")
     except UserError as error:
-        changes.refuse(_PART, error)
+        changes.refuse(error)
 
 
 def _make_link(name: str) -> None:
     secret = accounts.new_link(published_data.engine(), name, actor=visitor.actor())
     days = accounts.LINK_LASTS.days
     sentence = f"Send this link to {name}. It works once, for {days} days, and is not shown again."
-    changes.note(_PART, sentence, f"{gate().settings.public_url}/login/link/{secret}")
+    changes.note(sentence, f"{gate().settings.public_url}/login/link/{secret}")
 
 
 def _show_chosen(users: list[User]) -> None:
@@ -94,15 +87,15 @@ def _show_chosen(users: list[User]) -> None:
         user = by_name[name]
         names = [role.value for role in Role]
         role = st.selectbox("Their role", names, names.index(user.role.value), key=f"{_ROLE}-{name}-{user.role.value}")
-        changes.button("Give the role", "badge", "account-give-role", _PART, lambda: _give_role(user, Role(role)))
+        changes.button("Give the role", "badge", "account-give-role", lambda: _give_role(user, Role(role)))
         if _has_links():
             st.button(
                 "New link", icon=":material/link:", key="account-new-link", on_click=callback(_make_link), args=(name,)
             )
         if user.disabled_at is None:
-            changes.button("Disable", "person_off", "account-disable", _PART, lambda: _disable(user))
+            changes.button("Disable", "person_off", "account-disable", lambda: _disable(user))
         else:
-            changes.button("Enable", "person", "account-enable", _PART, lambda: _enable(user))
+            changes.button("Enable", "person", "account-enable", lambda: _enable(user))
     st.caption(f"Disabling signs {literal(name)} out everywhere and suspends their tokens and shared links.")
 
 

@@ -49,7 +49,7 @@ def show(job_id: str) -> None:
     selection = _choose(job_id)
     jobs = (selection.job_id, *selection.others)
     runs = pd.concat([published_data.results(job) for job in jobs])
-    study_picker.show_caveats(runs, study_picker.job_state(job_id))
+    study_picker.show_caveats(runs, published_data.job(job_id))
     _show_chosen_runs(selection)
     found = selection.found
     st.info(UNPAIRED, icon=":material/balance:")
@@ -68,7 +68,7 @@ def show(job_id: str) -> None:
             "Nothing is compared: no load, with the same workload as far as it is known, is in two of these studies."
         )
     _show_left_out(found)
-    study_picker.follow(study_picker.job_state(job_id))
+    study_picker.follow(published_data.job(job_id))
 
 
 def _choose(job_id: str) -> AcrossSelection:

@@ -57,11 +57,6 @@ class AcrossSelection:
         return View("compare", chosen | ({url_params.ANY_WORKLOAD: ("true",)} if self.any_workload else {}))
 
 
-def is_across(parameters: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether a link is of several studies."""
-    return bool(parameters.get(url_params.WITH.key))
-
-
 def parse(parameters: Mapping[str, Sequence[str]]) -> AcrossSelection:
     """Read the parameters of a link; a value that does not exist gives way to the default. Raises KeyError without a
     study.

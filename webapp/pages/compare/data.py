@@ -15,7 +15,6 @@ from warehouse.queries import cell_queries
 from warehouse.queries import matrix as matrix_queries
 from warehouse.queries.comparing import by_group, comparisons, quality, ratio_tables
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
-from warehouse.queries.comparing.ratio_tables import ArmTable
 from webapp.shared.published_data import published_query
 
 #: The latencies whose distribution is drawn, with their labels.
@@ -23,16 +22,12 @@ LATENCIES = {name: catalogue.LATENCIES[name].label for name in ("ttft", "tpot", 
 #: Arms and the ids of their runs.
 Runs = tuple[tuple[str, tuple[str, ...]], ...]
 
+#: A table for each candidate, its rows by load.
+tables = published_query()(ratio_tables.arm_tables)
 groups = published_query()(by_group.by_group)
 surfaces = published_query()(by_group.surfaces)
 matrix = published_query()(matrix_queries.acceptance_matrix)
 qualities = published_query()(quality.qualities)
-
-
-@published_query()
-def tables(connection: duckdb.DuckDBPyConnection, comparison: StudyComparison, rows: str) -> list[ArmTable]:
-    """Return a table for each candidate: `rows` by load."""
-    return ratio_tables.arm_tables(connection, comparison, rows, "load")
 
 
 def runs_at(pairs: Sequence[Pair]) -> Runs:

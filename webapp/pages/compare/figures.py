@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
@@ -21,7 +20,7 @@ from webapp.charts.theme import ArmStyle, Mode, arm_styles, styles_drawn
 from webapp.pages.compare import across_selection, data, tables
 from webapp.pages.compare.across_selection import AcrossSelection
 from webapp.pages.compare.selection import Selection, baselines, parse
-from webapp.shared import published_data
+from webapp.shared import published_data, url_params
 
 #: With more workloads than this, only the chosen one is drawn by concurrency.
 MAX_WORKLOADS = 9
@@ -32,29 +31,7 @@ _MAX_FIGURES = 256
 GRAINS: Mapping[Literal["turn", "context"], str] = {"turn": "Turn of the session", "context": "Context up to (tokens)"}
 #: Verdicts that the heat map's note explains in any case.
 _USUAL = ("faster", "slower", "no difference", "inconclusive")
-#: The fields of a selection that name one cell.
-_CELL = ("workload", "load")
 Draw = Callable[[Selection, Sequence[ArmStyle], Mode], Figure | None]
-
-
-@dataclass(frozen=True)
-class _Declared:
-    """A figure and the fields of a selection that change it, apart from study and chosen candidates."""
-
-    draw: Draw
-    fields: tuple[str, ...]
-
-
-#: By key, in the order of the page.
-_FIGURES: dict[str, _Declared] = {}
-
-
-def _declared(key: str, *fields: str) -> Callable[[Draw], Draw]:
-    def declare(draw: Draw) -> Draw:
-        _FIGURES[key] = _Declared(draw, fields)
-        return draw
-
-    return declare
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
@@ -62,7 +39,7 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
 
     Raises KeyError without a study, UserError where nothing can be compared.
     """
-    if across_selection.is_across(parameters):
+    if parameters.get(url_params.WITH.key):
         of_several = across_figure(across_selection.parse(parameters), mode)
         return [] if of_several is None else [of_several]
     selection = parse(parameters)
@@ -71,12 +48,12 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
 
 def figure(key: str, selection: Selection, mode: Mode) -> Figure | None:
     """Draw one figure, None without rows. Cached: a field that does not change it does not draw it again."""
-    return _figure(key, selection.only(*_FIGURES[key].fields), mode)
+    return _figure(key, selection.only(*_FIGURES[key][1]), mode)
 
 
 @published_data.cached_by_publication(_MAX_FIGURES)
 def _figure(key: str, selection: Selection, mode: Mode) -> Figure | None:
-    return _FIGURES[key].draw(selection, _styles(selection, mode), mode)
+    return _FIGURES[key][0](selection, _styles(selection, mode), mode)
 
 
 def _styles(selection: Selection, mode: Mode) -> tuple[ArmStyle, ...]:
@@ -87,7 +64,6 @@ def _styles(selection: Selection, mode: Mode) -> tuple[ArmStyle, ...]:
     return arm_styles(dict.fromkeys([*drafting, *baselines(selection.job_id)]), declared, mode, drafting)
 
 
-@_declared("heat", "baseline", "metric", "reading", "heat_rows")
 def _heat(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     every = data.tables(selection.comparison, selection.heat_rows)
     return heat(selection.comparison, selection.candidates, selection.heat_rows, every, mode)
@@ -123,7 +99,6 @@ def _in_order(rows: pd.DataFrame, side: str) -> tuple[str, ...]:
     return tuple(sorted(values, key=lambda value: value == tables.MEAN))
 
 
-@_declared("break-even", "baseline", "metric", "reading", "workload")
 def _crossing(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     return crossing(selection.comparison, selection.candidates, styles, mode, selection.workload)
 
@@ -186,7 +161,6 @@ def evens(comparison: StudyComparison, candidates: Sequence[str]) -> dict[tuple[
     return {line: even for line, even in break_evens(comparison).items() if line[0] in candidates}
 
 
-@_declared("surface", "baseline")
 def _surface(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     """Draw where each candidate pays over concurrency and context, if several contexts were measured."""
     found = data.surfaces(selection.job_id, baseline=selection.baseline)
@@ -206,7 +180,6 @@ def _surface(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> F
     return Figure("surface", "Gain by concurrency and length of context", note, (), panels, cells)
 
 
-@_declared("matrix")
 def _matrix(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     """Draw acceptance length by arm and category, if there are several categories."""
     rows = acceptance_matrix(selection)
@@ -223,7 +196,6 @@ def acceptance_matrix(selection: Selection) -> pd.DataFrame:
     return tables.matrix([cell for cell in data.matrix(selection.job_id) if cell.arm in arms])
 
 
-@_declared("quality", "baseline")
 def _quality(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     """Draw the scores of the chosen candidates against the baseline's, if answers were scored."""
     rows = tables.scores(data.qualities(selection.comparison), selection.candidates)
@@ -237,7 +209,6 @@ def _quality(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Fi
     return Figure("quality", "Quality of the answers", note, drawn, panels, rows)
 
 
-@_declared("positions", "baseline", "metric", *_CELL)
 def _positions(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     """Draw the acceptance of the candidates, and of the baseline if it speculates."""
     rows = tables.positions(data.acceptances(data.runs_at(selection.here)))
@@ -253,7 +224,6 @@ def _positions(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> 
     return Figure("positions", "Acceptance by position in the draft", note, drawn, panels, rows, _NARROW)
 
 
-@_declared("steps", "baseline", *_CELL)
 def _steps(selection: Selection, styles: Sequence[ArmStyle], _mode: Mode) -> Figure | None:
     """Draw values by turn for sessions, or by context for single prompts of several lengths."""
     for grain, axis in GRAINS.items():
@@ -270,7 +240,6 @@ def _steps(selection: Selection, styles: Sequence[ArmStyle], _mode: Mode) -> Fig
     return None
 
 
-@_declared("ecdf", "baseline", "metric", *_CELL)
 def _ecdf(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     rows = tables.ecdf(data.histograms(data.runs_at(selection.here)))
     if rows.empty:
@@ -285,6 +254,18 @@ def _ecdf(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Figur
     return Figure("ecdf", "Latency of requests", note, drawn, panels, rows, _NARROW)
 
 
+#: By key, in the order of the page: how a figure is drawn, and the fields of a selection that change it, apart from
+#: study and chosen candidates.
+_FIGURES: Mapping[str, tuple[Draw, tuple[str, ...]]] = {
+    "heat": (_heat, ("baseline", "metric", "reading", "heat_rows")),
+    "break-even": (_crossing, ("baseline", "metric", "reading", "workload")),
+    "surface": (_surface, ("baseline",)),
+    "matrix": (_matrix, ()),
+    "quality": (_quality, ("baseline",)),
+    "positions": (_positions, ("baseline", "metric", "workload", "load")),
+    "steps": (_steps, ("baseline", "workload", "load")),
+    "ecdf": (_ecdf, ("baseline", "metric", "workload", "load")),
+}
 #: The figures of all cells, and the figures of one workload and load.
-OF_CELL = tuple(key for key, one in _FIGURES.items() if "load" in one.fields)
+OF_CELL = tuple(key for key, (_, fields) in _FIGURES.items() if "load" in fields)
 OF_ALL = tuple(key for key in _FIGURES if key not in OF_CELL)

@@ -51,7 +51,7 @@ def show_page() -> None:
             study_picker.show_nothing_to_compare(
                 runs, "needs valid runs of the baseline and of another arm at the same load"
             )
-        study_picker.show_caveats(runs, study_picker.job_state(job_id))
+        study_picker.show_caveats(runs, published_data.job(job_id))
         if not selection.pairs:
             st.stop()
         _show_worse(selection)
@@ -71,7 +71,7 @@ def show_page() -> None:
             _show_charts(figures.OF_CELL, selection)
         _show_tables(selection)
         outputs.show(selection)
-    study_picker.follow(study_picker.job_state(job_id))
+    study_picker.follow(published_data.job(job_id))
 
 
 def _choose(job_id: str) -> Selection:
@@ -86,7 +86,7 @@ def _choose(job_id: str) -> Selection:
         )
     if not capacities.has_ordinary_runs(job_id):
         capacities.show(job_id, View("compare", {url_params.JOB.key: (job_id,)}))
-        study_picker.follow(study_picker.job_state(job_id))
+        study_picker.follow(published_data.job(job_id))
         st.stop()
     with metric:
         measure = url_widgets.choose(url_params.METRIC, list(BY_LABEL))
@@ -205,10 +205,8 @@ def _show_verdicts(selection: Selection) -> None:
 
 def _show_crossings(selection: Selection) -> None:
     rows = tables.crossings(figures.evens(selection.comparison, selection.candidates))
-    if rows.empty:
-        st.caption("Break-even needs loads at several concurrencies, one at each.")
-    else:
-        show_table(rows, tables.CROSSINGS, "Where each arm pays", selection.view, "crossings")
+    needed = "Break-even needs loads at several concurrencies, one at each."
+    show_table(rows, tables.CROSSINGS, "Where each arm pays", selection.view, "crossings", if_empty=needed)
 
 
 def _show_surface(selection: Selection) -> None:
@@ -226,21 +224,16 @@ def _show_surface(selection: Selection) -> None:
 
 
 def _show_matrix(selection: Selection) -> None:
-    rows = figures.acceptance_matrix(selection)
-    if rows.empty:
-        st.caption("No request of these arms has a category and the rounds that the server reports for it.")
-    else:
-        shown = rows.drop(columns=["figure", "interval"])
-        show_table(shown, tables.MATRIX, "Acceptance length by category", selection.view, "categories")
+    rows = figures.acceptance_matrix(selection).drop(columns=["figure", "interval"])
+    without = "No request of these arms has a category and the rounds that the server reports for it."
+    show_table(rows, tables.MATRIX, "Acceptance length by category", selection.view, "categories", if_empty=without)
 
 
 def _show_percentiles(selection: Selection) -> None:
-    rows = tables.percentiles(data.histograms(data.runs_at(selection.here)))
-    if rows.empty:
-        st.caption("These runs have no latency histograms.")
-    else:
-        title = f"Latency percentiles, {selection.workload}, {selection.load}"
-        show_table(tables.percentiles_table(rows), tables.PERCENTILES, title, selection.view, "percentiles")
+    rows = tables.percentiles_table(tables.percentiles(data.histograms(data.runs_at(selection.here))))
+    title = f"Latency percentiles, {selection.workload}, {selection.load}"
+    without = "These runs have no latency histograms."
+    show_table(rows, tables.PERCENTILES, title, selection.view, "percentiles", if_empty=without)
 
 
 def _show_quality(selection: Selection) -> None:

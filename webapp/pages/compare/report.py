@@ -26,7 +26,7 @@ from webapp.pages.compare import figures
 from webapp.pages.compare.selection import HEAT_ROWS, READINGS, Selection, candidates
 from webapp.pages.compare.tables import step_label
 from webapp.shared import downloads
-from webapp.shared.downloads import SOURCE, About
+from webapp.shared.downloads import About
 from webapp.shared.url_params import View
 
 #: The name of the files in the archive that the page offers.
@@ -112,9 +112,8 @@ def picture(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: M
     if figure is None:
         return None
     link = f"{made.page.rstrip('/')}/{view(comparison).link}"
-    return downloads.png(
-        figure, About(figure.title, figure.note, SOURCE, made.as_of, link, _subject(con, comparison)), "light"
-    )
+    about = About(figure.title, figure.note, made.as_of, link, _subject(con, comparison))
+    return downloads.png(figure, about, "light")
 
 
 def _subject(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> str:
@@ -138,4 +137,4 @@ def archive(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: M
 
 def file_name(comparison: StudyComparison) -> str:
     """Return the archive's name, with the job and the metric."""
-    return About(f"report {comparison.jobs[-1]} {comparison.metric}", "", SOURCE, None, "").file_name("zip")
+    return About(f"report {comparison.jobs[-1]} {comparison.metric}").file_name("zip")

@@ -13,7 +13,7 @@ from webapp.charts.panels import Figure, panels_of
 from webapp.charts.theme import ArmStyle, Mode, styles_drawn
 from webapp.pages.cost import data as cost_data
 from webapp.pages.cost import tables
-from webapp.pages.cost.selection import Selection, parse
+from webapp.pages.cost.selection import MEASURES, Selection, parse
 from webapp.shared import published_data
 
 
@@ -39,11 +39,12 @@ def draw(selection: Selection, mode: Mode) -> list[Figure]:
 def _cost(
     frame: pd.DataFrame, selection: Selection, styles: Sequence[ArmStyle], mode: Mode, currency: str
 ) -> Figure | None:
-    rows = frame[frame["currency"] == currency].assign(cost=frame[selection.measure.field].astype(float))
+    rows = frame[frame["currency"] == currency].assign(cost=frame[MEASURES[selection.measure]].astype(float))
     rows = rows[rows["cost"].notna()]
     if rows.empty:
         return None
-    title, domain = selection.measure.title(currency), cost.domain(rows)
+    title = f"Cost {selection.measure[0].lower()}{selection.measure[1:]} ({currency})"
+    domain = cost.domain(rows)
     hollow = f"; hollow: fewer than {percentage(selection.least_share)} of requests meet the SLO"
     note = "logarithmic" + (hollow if (rows["meets_slo"] == "no").any() else "")
     setting = Setting(load_axis(rows), styles_drawn(rows, styles), mode)

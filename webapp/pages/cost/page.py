@@ -14,7 +14,7 @@ from warehouse.queries.costs import ArmCost, cheapest
 from webapp.pages.cost import data as cost_data
 from webapp.pages.cost import figures, price_book, tables
 from webapp.pages.cost.selection import (
-    BY_LABEL,
+    MEASURES,
     SLO_SHARES,
     Selection,
     likely_entry,
@@ -89,7 +89,7 @@ def choose() -> dict[str, Sequence[str]] | None:
     with st.grid(4, min_column_width=_MIN_FIELD_WIDTH, gap="small"):
         per, slo, price_column, utilisation_column = (st.container() for _ in range(4))
     with per:
-        measure = url_widgets.choose(url_params.PER, list(BY_LABEL))
+        measure = url_widgets.choose(url_params.PER, list(MEASURES))
     with slo:
         share = url_widgets.choose(url_params.SLO_SHARE, list(SLO_SHARES))
     with price_column:

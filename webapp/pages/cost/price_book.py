@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
@@ -15,11 +16,11 @@ from lab.cost import Price
 from lab.errors import UserError
 from lab.metrics.number_format import number, percentage
 from lab.roles import Change
+from warehouse.app_db import price_book
 from warehouse.app_db.price_book import Entry, price_from
-from webapp.pages.cost import data
-from webapp.shared import undo_banner
+from webapp.shared import published_data, undo_banner
 from webapp.shared.errors import callback
-from webapp.shared.tables import DAY, MINUTE, Column, columns
+from webapp.shared.tables import DAY, MINUTE, Column, columns, show_rows
 from webapp.shared.text import literal
 
 _IN_FORCE, _WITHDRAWN = "in force", "withdrawn"
@@ -29,19 +30,32 @@ UNDO = "price"
 _PERSIST: Literal["page"] = "page"
 RENTED, BOUGHT = "rented by the hour", "bought"
 _PROBLEMS = "price-problems"
-_FIELDS = ("hardware", "source", "currency", "valid_from", "kind", "electricity_per_kwh")
-_OWNED = {"purchase_price": "enter the purchase price", "lifetime_years": "enter the years it will be used"}
-_PRICES = ("rented_per_hour", *_OWNED, "utilisation")
-_CURRENCY = re.compile(r"^[A-Z]{3}$")
+#: Fields of every price, and those by how the hardware was acquired.
+_FIELDS = ("hardware", "source", "currency", "valid_from")
+_FIELDS_OF = {RENTED: ("rented_per_hour",), BOUGHT: ("purchase_price", "lifetime_years", "utilisation")}
+#: By field: whether what was entered is valid, and what to enter.
+_CHECKS: Mapping[str, tuple[Callable[[Any], object], str]] = {
+    "hardware": (bool, "enter the hardware: whole words of its name are enough"),
+    "source": (bool, "enter where the price comes from"),
+    "currency": (lambda text: re.fullmatch(r"[A-Z]{3}", text or ""), "enter three capital letters, like USD"),
+    "valid_from": (bool, "enter the first day the price applies"),
+    "rented_per_hour": (lambda price: (price or 0) > 0, "enter the price of an hour, above 0"),
+    "purchase_price": (lambda price: (price or 0) > 0, "enter the purchase price, above 0"),
+    "lifetime_years": (lambda years: (years or 0) > 0, "enter the years it will be used, above 0"),
+    "utilisation": (
+        lambda percent: 0 < (percent or 0) <= 100,
+        "enter the share of hours in use, above 0 and at most 100 %",
+    ),
+}
 
 
 def show(hardware: str, day: date) -> None:
     """Show the price book; its form starts with `hardware` and `day`."""
     st.subheader("Price book", anchor=False)
-    entries = data.entries()
+    entries = price_book.entries(published_data.engine())
     in_force = [entry for entry in entries if entry.withdrawn_at is None]
     if entries:
-        st.dataframe(table(entries), hide_index=True, column_config=_config(), alt="The price book", placeholder="")
+        show_rows(table(entries), _config(), "The price book")
         st.caption(
             "An entry applies from its first day until a later entry for the same hardware. Entries are never "
             "changed, only added and withdrawn, so last month's costs can be computed again."
@@ -140,55 +154,36 @@ def _show_fields(hardware: str, day: date, problems: Mapping[str, str]) -> None:
     kind = st.segmented_control(
         "Hardware is", [RENTED, BOUGHT], default=RENTED, required=True, key="price-kind", persist_state=_PERSIST
     )
+
+    def show(field: str, draw: Callable[..., Any], label: str, **options: Any) -> None:
+        with st.container(gap="xxsmall"):
+            draw(label, key=f"price-{field}", persist_state=_PERSIST, **options)
+            if problem := problems.get(field):
+                st.caption(f":red[{literal(problem)}]")
+
+    amount = partial(st.number_input, min_value=0.0, value=None, format="%.4g")
     with st.grid(4, gap="small", min_column_width=170):
-        with st.container(gap="xxsmall"):
-            st.text_input(
-                "Hardware",
-                hardware,
-                key="price-hardware",
-                persist_state=_PERSIST,
-                help="Whole words of its name are enough",
-            )
-            _show_problem(problems, "hardware")
+        show("hardware", st.text_input, "Hardware", value=hardware, help="Whole words of its name are enough")
         if kind == BOUGHT:
-            _amount("Purchase price", "purchase_price", problems)
-            _amount("Lifetime (years)", "lifetime_years", problems)
-            _amount("Utilisation (%)", "utilisation", problems)
+            show("purchase_price", amount, "Purchase price")
+            show("lifetime_years", amount, "Lifetime (years)")
+            show("utilisation", amount, "Utilisation (%)")
         else:
-            _amount("Price per hour", "rented_per_hour", problems)
-        with st.container(gap="xxsmall"):
-            st.text_input("Currency", "USD", key="price-currency", persist_state=_PERSIST, max_chars=3)
-            _show_problem(problems, "currency")
-        with st.container(gap="xxsmall"):
-            st.date_input("From", day, key="price-valid_from", persist_state=_PERSIST, help="The first day it applies")
-            _show_problem(problems, "valid_from")
-        _amount("Electricity per kWh", "electricity_per_kwh", problems, "Only if the price does not include it")
-        with st.container(gap="xxsmall"):
-            st.text_input("Source", key="price-source", persist_state=_PERSIST, placeholder="price list of 2026-11")
-            _show_problem(problems, "source")
+            show("rented_per_hour", amount, "Price per hour")
+        show("currency", st.text_input, "Currency", value="USD", max_chars=3)
+        show("valid_from", st.date_input, "From", value=day, help="The first day it applies")
+        show("electricity_per_kwh", amount, "Electricity per kWh", help="Only if the price does not include it")
+        show("source", st.text_input, "Source", placeholder="price list of 2026-11")
     st.button("Add to the price book", type="primary", icon=":material/add:", on_click=_add, key="price-add")
-
-
-def _amount(label: str, field: str, problems: Mapping[str, str], help_text: str | None = None) -> None:
-    with st.container(gap="xxsmall"):
-        st.number_input(
-            label, 0.0, value=None, format="%.4g", key=f"price-{field}", persist_state=_PERSIST, help=help_text
-        )
-        _show_problem(problems, field)
-
-
-def _show_problem(problems: Mapping[str, str], field: str) -> None:
-    if sentence := problems.get(field):
-        st.caption(f":red[{literal(sentence)}]")
 
 
 @callback
 def _add() -> None:
-    values = {field: st.session_state.get(f"price-{field}") for field in (*_FIELDS, *_PRICES)}
+    values = {field: st.session_state.get(f"price-{field}") for field in ("kind", "electricity_per_kwh", *_CHECKS)}
     price, st.session_state[_PROBLEMS] = read(values)
     if price is None:
         return
-    entry, is_new = data.add(price)
+    entry, is_new = _added(price)
     added = f"Entry {entry} was added."
     if is_new:
         undo_banner.record(UNDO, added, icon="check_circle", undo=lambda: withdraw(entry, None))
@@ -196,10 +191,18 @@ def _add() -> None:
         undo_banner.record(UNDO, f"Nothing was added: entry {entry} says the same.", icon="info")
 
 
+def _added(price: Price) -> tuple[int, bool]:
+    """Add a price unless an entry in force says the same. Returns the entry's number, and whether it is new."""
+    engine = published_data.engine()
+    earlier = {entry.price_id for entry in price_book.entries(engine)}
+    number = price_book.add(engine, price, actor=visitor.actor())
+    return number, number not in earlier
+
+
 def withdraw(price_id: int, to_add_again: Price | None) -> None:
     """Withdraw an entry; undone by adding its price again, under a new number, where that is given."""
     try:
-        data.withdraw(price_id)
+        price_book.withdraw(published_data.engine(), price_id, actor=visitor.actor())
     except UserError as error:
         undo_banner.record(UNDO, str(error), icon="error")
         return
@@ -208,53 +211,22 @@ def withdraw(price_id: int, to_add_again: Price | None) -> None:
 
 
 def _add_again(price: Price) -> None:
-    entry, _ = data.add(price)
+    entry, _ = _added(price)
     undo_banner.record(UNDO, f"The price was added again, as entry {entry}.", icon="check_circle")
 
 
 def read(values: Mapping[str, Any]) -> tuple[Price | None, dict[str, str]]:
     """Return the price as typed, or None and a sentence for each field to correct. Utilisation is in percent."""
-    problems = {field: sentence for field, sentence in _problems(values).items() if sentence}
+    fields = (*_FIELDS, *_FIELDS_OF[values["kind"]])
+    entered: dict[str, Any] = {field: values.get(field) for field in fields}
+    entered |= {field: value.strip() for field, value in entered.items() if isinstance(value, str)}
+    checks = {field: _CHECKS[field] for field in fields}
+    problems = {field: sentence for field, (is_valid, sentence) in checks.items() if not is_valid(entered[field])}
     if problems:
         return None, problems
+    if "utilisation" in entered:
+        entered["utilisation"] /= 100
     try:
-        return price_from(_columns(values)), {}
+        return price_from(entered | {"electricity_per_kwh": values.get("electricity_per_kwh")}), {}
     except UserError as error:
         return None, {"hardware": str(error)}
-
-
-def _problems(values: Mapping[str, Any]) -> dict[str, str]:
-    day = values.get("valid_from")
-    return {
-        "hardware": "" if _text(values, "hardware") else "enter the hardware: whole words of its name are enough",
-        "source": "" if _text(values, "source") else "enter where the price comes from",
-        "currency": "" if _CURRENCY.match(_text(values, "currency")) else "enter three capital letters, like USD",
-        "valid_from": "enter the first day the price applies" if day is None else "",
-        **_price_problems(values),
-    }
-
-
-def _price_problems(values: Mapping[str, Any]) -> dict[str, str]:
-    if values["kind"] == RENTED:
-        return {"rented_per_hour": _above_zero(values, "rented_per_hour", "enter the price of an hour")}
-    problems = {field: _above_zero(values, field, request) for field, request in _OWNED.items()}
-    share = values.get("utilisation")
-    fits = share is not None and 0 < share <= 100
-    return problems | {"utilisation": "" if fits else "enter the share of hours in use, above 0 and at most 100 %"}
-
-
-def _above_zero(values: Mapping[str, Any], field: str, request: str) -> str:
-    value = values.get(field)
-    return "" if value is not None and value > 0 else f"{request}, above 0"
-
-
-def _columns(values: Mapping[str, Any]) -> dict[str, Any]:
-    shared: dict[str, Any] = {name: _text(values, name) for name in ("hardware", "source", "currency")}
-    shared |= {"valid_from": values["valid_from"], "electricity_per_kwh": values.get("electricity_per_kwh")}
-    if values["kind"] == RENTED:
-        return shared | {"rented_per_hour": values["rented_per_hour"]}
-    return shared | {name: values[name] for name in _OWNED} | {"utilisation": values["utilisation"] / 100}
-
-
-def _text(values: Mapping[str, Any], name: str) -> str:
-    return str(values.get(name) or "").strip()

@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 import pandas as pd
 
-from lab.errors import UserError
 from webapp.shared import url_params
 
 _MAX_PRICE = 1e9
 
 
-@dataclass(frozen=True)
-class CostMeasure:
-    """One kind of cost: its label, and the field of ArmCost that holds it."""
-
-    label: str
-    field: str
-
-    def title(self, currency: str) -> str:
-        return f"Cost {self.label[0].lower()}{self.label[1:]} ({currency})"
-
-
-MEASURES = (
-    CostMeasure("Per million output tokens", "per_million_output_tokens"),
-    CostMeasure("Per million output tokens, with start-up", "with_start_up"),
-    CostMeasure("Per million tokens, input and output", "per_million_tokens"),
-    CostMeasure("Per request", "per_request"),
-)
-BY_LABEL = {measure.label: measure for measure in MEASURES}
+#: The kinds of cost, with the field of ArmCost that has each.
+MEASURES = {
+    "Per million output tokens": "per_million_output_tokens",
+    "Per million output tokens, with start-up": "with_start_up",
+    "Per million tokens, input and output": "per_million_tokens",
+    "Per request": "per_request",
+}
 #: The share of requests that must stay within every bound of the SLO.
 SLO_SHARES = {"99 % of requests": 0.99, "95 % of requests": 0.95, "90 % of requests": 0.90, "every request": 1.0}
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The selection on the Cost page. `price`: USD per hour; `utilisation`: a share. Both are None unless entered."""
+    """The selection on the Cost page. `price`: USD per hour; `utilisation`: a share. Both are None unless entered.
+    `measure`: one of MEASURES.
+    """
 
     job_id: str
     price: float | None
     utilisation: float | None
-    measure: CostMeasure
+    measure: str
     least_share: float
 
 
@@ -53,41 +42,29 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
 
     Raises KeyError for parameters that name something unknown, UserError for an invalid number.
     """
+    measure = url_params.first(parameters, url_params.PER, next(iter(MEASURES)))
+    if measure not in MEASURES:
+        raise KeyError(measure)
     return Selection(
         url_params.job_id_of(parameters[url_params.JOB.key][0]),
         price_of(url_params.first(parameters, url_params.PRICE)),
         utilisation_of(url_params.first(parameters, url_params.UTILISATION)),
-        BY_LABEL[url_params.first(parameters, url_params.PER, MEASURES[0].label)],
+        measure,
         SLO_SHARES[url_params.first(parameters, url_params.SLO_SHARE, next(iter(SLO_SHARES)))],
     )
 
 
 def price_of(text: str) -> float | None:
     """Return USD per hour, or None for an empty text. Raises UserError for anything else."""
-    if not text:
-        return None
-    price = _number(text)
-    if price is None or not 0 < price < _MAX_PRICE:
-        raise UserError(f"{text!r} is not a valid price: enter USD per hour, above 0, like 3.50")
-    return price
+    what = "a valid price: enter USD per hour, above 0, like 3.50"
+    return url_params.number_in(text, what, lambda price: 0 < price < _MAX_PRICE)
 
 
 def utilisation_of(text: str) -> float | None:
     """Return a share, from percent; None for an empty text. Raises UserError for anything else."""
-    if not text:
-        return None
-    percent = _number(text.removesuffix("%"))
-    if percent is None or not 0 < percent <= 100:
-        raise UserError(f"{text!r} is not a valid utilisation: enter percent, above 0 and at most 100, like 60")
-    return percent / 100
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    what = "a valid utilisation: enter percent, above 0 and at most 100, like 60"
+    percent = url_params.number_in(text, what, lambda percent: 0 < percent <= 100, "%")
+    return None if percent is None else percent / 100
 
 
 def likely_entry(studies: pd.DataFrame) -> tuple[str, date]:

@@ -16,17 +16,12 @@ from webapp.pages.cost.selection import MEASURES
 from webapp.shared.cards import Card
 from webapp.shared.tables import Column, columns
 from webapp.shared.text import count
+from webapp.shared.verdicts.tables import SIGNS
 
 _WHERE = ["arm", "verdict", "workload", "concurrency"]
 #: Each verdict on a saving with its mark.
-_SIGNS = {
-    "cheaper": "▲ cheaper",
-    "dearer": "▼ dearer",
-    "no difference": "= no difference",
-    "inconclusive": "? inconclusive",
-    "control": "≡ control",
-}
-_FIRST, *_OTHERS = (measure.field for measure in MEASURES)
+_SIGNS = SIGNS | {"cheaper": "▲ cheaper", "dearer": "▼ dearer"}
+_FIRST, *_OTHERS = MEASURES.values()
 _SAVING = ["saving", "saving_low", "saving_high"]
 #: Only in the downloads: the page's sentence on the price, or another column, already shows these values.
 _SAID_ABOVE = ("currency", "price_per_hour", "price_source")

@@ -52,7 +52,7 @@ class Sheet:
 
 def show_button(dashboard: Dashboard, pins: Sequence[Pin], link: str) -> None:
     """Show the button; a click makes the file. `link`: the dashboard's address."""
-    about = About(dashboard.name, "", SOURCE, datetime.now(UTC), link)
+    about = About(dashboard.name, "", datetime.now(UTC), link)
     st.download_button(
         "Export",
         lambda: html(about, sheets_of(*(render_pins.render(pins, mode, link) for mode in ("light", "dark")))),
@@ -84,7 +84,7 @@ def html(about: About, sheets: Sequence[Sheet], *, head: str = "", intro: str = 
     page = Template(_PAGE.read_text(encoding="utf-8"))
     return page.substitute(
         title=escape(about.title),
-        source=escape(line or f"{about.source}, {count(len(sheets), 'pin')}, exported {moment(about.as_of)}"),
+        source=escape(line or f"{SOURCE}, {count(len(sheets), 'pin')}, exported {moment(about.as_of)}"),
         head=head,
         intro=intro,
         link=f" · {_link(about.link)}" if about.link else "",
@@ -103,7 +103,7 @@ def _card(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str,
     if sheet.light is None and not sheet.problem:  # a card of text
         return f'<article class="card{wide}"><h2>{escape(about.title)}</h2>{caption}</article>'
     foot = f"{escape(about.subject)}<br>" if about.subject else ""
-    foot += f"{escape(about.source)}, data of {escape(moment(about.as_of))}"
+    foot += f"{SOURCE}, data of {escape(moment(about.as_of))}"
     foot += f" · {_link(about.link)}" if about.link else ""
     return (
         f'<article class="card{wide}"><h2>{escape(about.title)}{note}</h2>{caption}{_body(sheet, specs, rows)}'

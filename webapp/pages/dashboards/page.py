@@ -13,19 +13,19 @@ import streamlit as st
 
 from access.shared_links import Kind
 from access.web import visitor
-from lab.errors import UserError
 from lab.roles import Change
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin
 from webapp.charts.theme import Mode
 from webapp.pages.dashboards import arranging, html_export, render_pins, variables
-from webapp.pages.dashboards.render_pins import RenderedPin
+from webapp.pages.dashboards.arranging import Arranged
+from webapp.pages.dashboards.render_pins import RenderedPin, view_of
 from webapp.shared import dialogs, downloads, published_data, study_picker, undo_banner
 from webapp.shared.dialogs import choose_moment
-from webapp.shared.errors import callback, show_user_errors
+from webapp.shared.errors import callback, show_refusals, show_user_errors
 from webapp.shared.figures import colour_mode, show_panels
-from webapp.shared.tables import written
+from webapp.shared.tables import show_rows, written
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import DASHBOARD, FULL, View, page_file
 
@@ -116,14 +116,11 @@ def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Val
                     is_edited = st.toggle("Edit", key="dashboards-edit")
             _link_full_screen(dashboard, values, is_full=is_full)
             if not is_full:
-                dialogs.show_share_menu(Kind.DASHBOARD, dashboard.dashboard_id, dashboard.name, _link(dashboard))
+                view = View("dashboards", {DASHBOARD: (dashboard.dashboard_id,)})
+                dialogs.show_share_menu(Kind.DASHBOARD, dashboard.dashboard_id, dashboard.name, view)
                 _show_duplicate(dashboard)
-                html_export.show_button(dashboard, shown, _link(dashboard))
+                html_export.show_button(dashboard, shown, urljoin(st.context.url or "", view.link))
     return is_edited
-
-
-def _link(dashboard: Dashboard) -> str:
-    return urljoin(st.context.url or "", View("dashboards", {DASHBOARD: (dashboard.dashboard_id,)}).link)
 
 
 def _link_full_screen(dashboard: Dashboard, values: variables.Values, *, is_full: bool) -> None:
@@ -146,12 +143,9 @@ def _show_duplicate(dashboard: Dashboard) -> None:
 def _show_submit(label: str, name: str, make: Callable[[str], str]) -> None:
     """Show the button of a form that creates a dashboard of this name and opens it."""
     if st.form_submit_button(label, type="primary"):
-        try:
+        with show_refusals():
             st.query_params[DASHBOARD] = make(name.strip())
-        except UserError as error:
-            st.warning(literal(error), icon=":material/info:")
-            return
-        st.rerun()
+            st.rerun()
 
 
 def _show_naming(dashboard: Dashboard) -> None:
@@ -256,7 +250,7 @@ def show(cards: Sequence[RenderedPin], mode: Mode, values: variables.Values, *, 
 
 
 @callback
-def _arrange(change: arranging.Arranged) -> None:
+def _arrange(change: Arranged) -> None:
     engine, actor = published_data.engine(), visitor.actor()
     if change.is_wide is not None:
         pins.resize(engine, change.pin_id, is_wide=change.is_wide, actor=actor)
@@ -286,10 +280,7 @@ def _show_figure(card: RenderedPin, mode: Mode) -> None:
     elif card.figure.panels:
         show_panels(card.figure, mode)
     else:
-        rows, config = written(card.figure.rows, {})
-        st.dataframe(
-            rows, hide_index=True, column_config=config, height=_TABLE_HEIGHT, alt=card.about.title, placeholder=""
-        )
+        show_rows(*written(card.figure.rows, {}), card.about.title, height=_TABLE_HEIGHT)
 
 
 def _show_foot(card: RenderedPin, values: variables.Values) -> None:
@@ -303,11 +294,12 @@ def _show_foot(card: RenderedPin, values: variables.Values) -> None:
         st.caption(newest if as_of is None else f":material/history: data as of {moment(as_of)}", width="content")
         if not render_pins.has_page(card.pin.shown):
             return
+        view = view_of(card.pin)
         st.page_link(
-            page_file(card.view.page),
+            page_file(view.page),
             label="Source page",
             icon=":material/open_in_new:",
-            query_params=[(name, value) for name, values in card.view.parameters.items() for value in values],
+            query_params=[(name, value) for name, values in view.parameters.items() for value in values],
         )
 
 
@@ -315,14 +307,14 @@ def _show_controls(cards: Sequence[RenderedPin], position: int) -> None:
     pin = cards[position].pin
     with st.container(border=True, gap="small"):
         with st.container(horizontal=True, gap="small"):
-            _button(
-                "Up", "arrow_upward", pin.pin_id, lambda: _move(cards, position, position - 1), disabled=position == 0
-            )
+            ids = [*(card.pin.pin_id for card in cards), None, None]
+            up, down = (Arranged(pin.pin_id, ids[to], None) for to in (position - 1, position + 2))
             last = position == len(cards) - 1
-            _button("Down", "arrow_downward", pin.pin_id, lambda: _move(cards, position, position + 2), disabled=last)
+            _button("Up", "arrow_upward", pin.pin_id, lambda: _arrange(up), disabled=position == 0)
+            _button("Down", "arrow_downward", pin.pin_id, lambda: _arrange(down), disabled=last)
             wider, to_wide = ("Narrower", False) if cards[position].is_wide else ("Wider", True)
-            change = arranging.Arranged(pin.pin_id, None, to_wide)
-            _button(wider, "width_wide" if to_wide else "width_normal", pin.pin_id, lambda: _arrange(change))
+            resized = Arranged(pin.pin_id, None, to_wide)
+            _button(wider, "width_wide" if to_wide else "width_normal", pin.pin_id, lambda: _arrange(resized))
             _button("Remove", "delete", pin.pin_id, lambda: _remove_card(cards[position]))
         _show_caption_and_moment(pin)
 
@@ -343,12 +335,6 @@ def _save(pin: Pin, as_of: datetime | None) -> None:
     """Save the current values of the fields; the click may come before the page has rerun with them."""
     caption = pins.caption_of(*(st.session_state[f"{field}-{pin.pin_id}"] for field in ("title", "caption")))
     pins.change(published_data.engine(), pin.pin_id, caption, as_of, actor=visitor.actor())
-
-
-@callback
-def _move(cards: Sequence[RenderedPin], position: int, to: int) -> None:
-    before = cards[to].pin.pin_id if to < len(cards) else None
-    pins.move(published_data.engine(), cards[position].pin.pin_id, before, actor=visitor.actor())
 
 
 @callback

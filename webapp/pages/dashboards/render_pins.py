@@ -16,7 +16,7 @@ from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
 from webapp.pages import FORMER, PAGES
 from webapp.shared import downloads, published_data
-from webapp.shared.downloads import SOURCE, About
+from webapp.shared.downloads import About
 from webapp.shared.url_params import View
 
 #: Page, parameters and point in time -> the figures, or why there are none.
@@ -39,10 +39,6 @@ class RenderedPin:
         if self.pin.is_wide is not None:
             return self.pin.is_wide
         return self.pin.shown.page == TEXT if self.figure is None else self.figure.is_wide
-
-    @property
-    def view(self) -> View:
-        return view_of(self.pin)
 
 
 def has_page(shown: PinnedFigure) -> bool:
@@ -69,7 +65,7 @@ def render(pins: Sequence[Pin], mode: Mode, base_url: str) -> list[RenderedPin]:
 def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
     shown = pin.shown
     if shown.page == TEXT:
-        return RenderedPin(pin, None, "", About(pin.title, "", SOURCE, None, ""))
+        return RenderedPin(pin, None, "", About(pin.title))
     key = (shown.page, shown.parameters_json, shown.as_of)
     with as_of(shown.as_of or seen_as_of()):
         if key not in pages:
@@ -85,7 +81,7 @@ def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
         note = "" if figure is None else figure.note
         link = urljoin(base_url, view_of(pin).link)
         subject = downloads.provenance_of_view(shown.parameters, None if figure is None else figure.rows)
-        about = About(title, note, SOURCE, published_data.published_at(), link, subject)
+        about = About(title, note, published_data.published_at(), link, subject)
     return RenderedPin(pin, figure, problem, about)
 
 

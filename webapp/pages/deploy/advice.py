@@ -152,7 +152,8 @@ def reason_line(reason: Reason, job_id: str) -> str:
 
 def show_tables(advice: StudyAdvice, view: View) -> None:
     def show_verdict_table() -> None:
-        rows = advice_tables.with_signs(advice_tables.verdicts(advice.advice, advice.measured))
+        rows = advice_tables.verdicts(advice.advice, advice.measured)
+        rows = rows.assign(action=rows["action"].map(advice_tables.SIGNS))
         show_table(rows, advice_tables.VERDICT_COLUMNS, "The verdict on each workload and load", view, "advice")
 
     def show_runs() -> None:
@@ -160,11 +161,8 @@ def show_tables(advice: StudyAdvice, view: View) -> None:
         show_table(rows, advice_tables.RUN_COLUMNS, "Each run with its prediction", view, "predictions")
 
     def show_checklist() -> None:
-        rows = advice_tables.checklist(advice.advice)
-        if rows.empty:
-            st.caption("No rule of thumb applies to these runs.")
-        else:
-            show_table(rows, advice_tables.CHECKLIST_COLUMNS, "Rules of thumb", view, "checklist")
+        rows, none = advice_tables.checklist(advice.advice), "No rule of thumb applies to these runs."
+        show_table(rows, advice_tables.CHECKLIST_COLUMNS, "Rules of thumb", view, "checklist", if_empty=none)
 
     url_widgets.show_tabs(
         url_params.ADVICE_TAB,

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from lab.errors import UserError
 from webapp.charts import panels
 from webapp.charts.deploy import predicted_panel
 from webapp.charts.panels import Figure, Panel
@@ -27,16 +26,8 @@ _PANELS = (
 
 def draft_cost(parameters: Mapping[str, Sequence[str]]) -> float | None:
     """Return the link's draft cost, or None if it has none. Raises UserError for an invalid one."""
-    text = url_params.first(parameters, url_params.DRAFT_COST)
-    if not text:
-        return None
-    try:
-        cost = float(text)
-    except ValueError:
-        cost = -1.0
-    if not (math.isfinite(cost) and cost >= 0):
-        raise UserError(f"{text!r} is not a valid draft cost: enter a number >= 0")
-    return cost
+    text, what = url_params.first(parameters, url_params.DRAFT_COST), "a valid draft cost: enter a number >= 0"
+    return url_params.number_in(text, what, lambda cost: 0 <= cost < math.inf)
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:

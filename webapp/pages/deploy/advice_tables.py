@@ -71,10 +71,6 @@ def verdicts(advice: Sequence[Advice], measured: Sequence[Measured]) -> pd.DataF
     return pd.DataFrame(rows, columns=_VERDICTS).astype(dict.fromkeys(("k", "speedup", "low", "high"), float))
 
 
-def with_signs(verdicts: pd.DataFrame) -> pd.DataFrame:
-    return verdicts.assign(action=verdicts["action"].map(SIGNS))
-
-
 def checklist(advice: Sequence[Advice]) -> pd.DataFrame:
     """Return one row per rule of thumb that applies: its text, and the workloads and loads it applies to."""
     cells: dict[str, list[str]] = {}

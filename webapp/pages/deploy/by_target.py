@@ -18,8 +18,6 @@ _MOST_STUDIES = 20
 _OPEN = "? inconclusive"
 #: How many requests a load without a name of its own has: a longer run is no other load.
 _REQUESTS = re.compile(r"^(c\d+)-n\d+")
-#: Only for Drafthouse itself.
-_HIDDEN = ("job_id", "arms")
 _ORDER = ("workload", "concurrency", "deploy", "change", "study", "open", "measured", "load", "hardware", "engine")
 COLUMNS = columns(
     *("workload", "concurrency", "hardware"),
@@ -57,11 +55,7 @@ def deployments(target: str) -> pd.DataFrame:
             key = (str(about["hardware"]), choice.workload, _REQUESTS.sub(r"\1", choice.load))
             if key not in rows or (rows[key]["deploy"] == _OPEN and choice.action != "inconclusive"):
                 rows[key] = _row(choice, answer) | about
-    return pd.DataFrame(list(rows.values()), columns=[*_ORDER, *_HIDDEN])
-
-
-def shown(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.drop(columns=list(_HIDDEN))
+    return pd.DataFrame(list(rows.values()), columns=[*_ORDER, "job_id", "arms"])
 
 
 def _row(choice: Choice, answer: Answer | None) -> dict[str, object]:

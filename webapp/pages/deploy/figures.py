@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
 from webapp.pages.deploy import advice_figures, tuning_figures
-from webapp.shared import study_picker, url_params
+from webapp.shared import published_data, url_params
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
@@ -15,7 +15,7 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
 
     Raises KeyError for parameters that name no study, UserError if it cannot be compared.
     """
-    job = study_picker.job_state(url_params.job_id_of(parameters[url_params.JOB.key][0]))
+    job = published_data.job(url_params.job_id_of(parameters[url_params.JOB.key][0]))
     if job is None or job.study.tune is None:
         return advice_figures.figures(parameters, mode)
     return tuning_figures.figures(parameters, mode)

@@ -20,7 +20,7 @@ def show_page() -> None:
     study_picker.show_empty_state()
     with show_user_errors():
         job_id = study_picker.chosen_study()
-        job = study_picker.job_state(job_id)
+        job = published_data.job(job_id)
         show_target(job_id)
         study_picker.show_caveats(published_data.results(job_id), job)
         if job is not None and job.study.tune is not None:
@@ -30,7 +30,7 @@ def show_page() -> None:
             advice.show(job_id)
             if job is not None:
                 tuning.link_tunings(job)
-    study_picker.follow(study_picker.job_state(job_id))
+    study_picker.follow(published_data.job(job_id))
 
 
 def show_target(job_id: str) -> None:
@@ -45,8 +45,8 @@ def show_target(job_id: str) -> None:
         st.caption("No study has compared an arm with its baseline at the same load yet.")
         return
     view = View("deploy", {url_params.JOB.key: (job_id,)})
-    title = f"What to deploy for {target}"
-    show_table(by_target.shown(rows), by_target.COLUMNS, title, view, "target", same_once=True)
+    shown, title = rows.drop(columns=["job_id", "arms"]), f"What to deploy for {target}"
+    show_table(shown, by_target.COLUMNS, title, view, "target", same_once=True)
     with st.expander("On the engine's command line", icon=":material/terminal:"):
         for enabled, arms in rows.groupby("job_id", sort=False)["arms"]:
             _show_commands(str(enabled), {arm for choice in arms for arm in choice})
@@ -54,7 +54,7 @@ def show_target(job_id: str) -> None:
 
 def _show_commands(job_id: str, enabled: Collection[str]) -> None:
     """Show the engine's flags of these arms of a study of this host."""
-    job = study_picker.job_state(job_id)
+    job = published_data.job(job_id)
     settings = published_data.settings()
     for arm in () if job is None else job.study.arms:
         if arm.name in enabled and (line := speculation_words(settings.engines_file, settings.models_dir, arm)):

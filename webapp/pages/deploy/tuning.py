@@ -10,7 +10,7 @@ from access.web import visitor
 from jobs.engines.profiles import speculation_words
 from jobs.table import Job
 from lab.errors import StudyError
-from lab.metrics.number_format import bounds, times
+from lab.metrics.number_format import ratio
 from lab.roles import Change
 from lab.tuning.beginning import tuning_of
 from lab.tuning.report import Measured, Report
@@ -49,7 +49,8 @@ def show(job_id: str) -> None:
     show_deployment(report)
     show_final(report, view)
     show_tried(report, view)
-    show_provenance(report, job_id)
+    published = moment(published_data.published_at())
+    st.caption(f"From {count(report.runs, 'run')} of job {literal(job_id)}, as published {published}.")
 
 
 def link_tunings(job: Job) -> None:
@@ -141,8 +142,8 @@ def nothing_sentence(cell: Measured) -> str:
     if cell.low is None or cell.high is None:
         return f"At {cell.load} requests at once the schedule drafts nothing; what that costs is unknown."
     return (
-        f"At {cell.load} requests at once the schedule drafts nothing and is {times(cell.ratio, cell.low, cell.high)} "
-        f"{bounds(cell.ratio, cell.low, cell.high)} as fast as an engine without speculation: {literal(cell.verdict)}."
+        f"At {cell.load} requests at once the schedule drafts nothing and is {ratio(cell.ratio, cell.low, cell.high)} "
+        f"as fast as an engine without speculation: {literal(cell.verdict)}."
     )
 
 
@@ -153,8 +154,3 @@ def show_tried(report: Report, view: View) -> None:
         "by position, and on what a round cost with other numbers of tokens."
     )
     show_table(data.tried(report), data.TRIED_COLUMNS, "What was tried", view, "tried")
-
-
-def show_provenance(report: Report, job_id: str) -> None:
-    published = moment(published_data.published_at())
-    st.caption(f"From {count(report.runs, 'run')} of job {literal(job_id)}, as published {published}.")

@@ -14,7 +14,7 @@ from webapp.charts import results
 from webapp.charts.explore import runs as explore_runs
 from webapp.charts.explore.axes import COST, PER_GPU, PER_USER, SPEEDUP, Axis, Order, natural, styles, with_series
 from webapp.charts.explore.runs import MOST_MARKS, Scene
-from webapp.charts.panels import Figure, Panel
+from webapp.charts.panels import Figure, Panel, panels_of
 from webapp.charts.theme import ArmStyle, Mode
 from webapp.pages.explore import data
 from webapp.pages.explore.data import Judged
@@ -286,10 +286,8 @@ def _acceptance(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -
     series_styles = styles(rows, view.colour, order, mode)
     drawn = groups.rename(columns={"drafts": "num_drafts"})
     drawn = drawn if "category" in drawn else drawn.assign(category="all")
-    panels: tuple[Panel, ...] = tuple(
-        (title, results.acceptance_panel(part, series_styles, int(groups["position"].max())))
-        for title, part in _parts(drawn, view.facet)
-    )
+    parts, positions = _parts(drawn, view.facet), int(groups["position"].max())
+    panels = panels_of(parts, lambda part: results.acceptance_panel(part, series_styles, positions))
     note = "share of drafts accepted up to this position, weighted by drafts"
     shown_rows = groups.drop(columns=["accepted", "arm"])
     figure = Figure("explore", "Acceptance by position in the draft", note, series_styles, panels, shown_rows)
@@ -312,7 +310,7 @@ def _ecdf(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Show
     every = pd.concat([part["ms"] for _, part in curves])
     domain = (float(every.min()), float(every.max()))
     scene = Scene(view.latency, view.latency, series_styles, mode, _height(pooled, view.facet), x_domain=domain)
-    panels: tuple[Panel, ...] = tuple((title, explore_runs.ecdf(part, scene)) for title, part in curves)
+    panels = panels_of(curves, lambda part: explore_runs.ecdf(part, scene))
     figure = Figure("explore", f"{view.latency.label} of single requests", _ECDF_NOTE, series_styles, panels, groups)
     return Shown(figure, runs, groups, tuple(notes))
 

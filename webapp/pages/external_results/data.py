@@ -1,8 +1,8 @@
-"""The data of the External results page, and the import of uploaded files."""
+"""The data of the External results page; and imported jobs, removed and restored."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,6 @@ import duckdb
 import pandas as pd
 
 from access.web import visitor
-from interchange.files import ForeignFile
-from interchange.store import Import, import_read
 from jobs import curation
 from jobs.presets import load_preset
 from lab.published import book
@@ -42,16 +40,6 @@ class Replication:
     job_id: str
     figures: pd.DataFrame
     differences: tuple[str, ...]
-
-
-def import_files(files: Sequence[tuple[str, bytes]], labels: Mapping[str, str]) -> Import:
-    """Import uploaded files, given as (name, content): all of them, or none and a UserError."""
-    return import_read(
-        published_data.settings(),
-        [ForeignFile(name, content) for name, content in files],
-        labels=labels,
-        actor=visitor.actor(),
-    )
 
 
 def remove(job_id: str) -> None:

@@ -8,10 +8,12 @@ import pandas as pd
 import streamlit as st
 
 from access.web import visitor
+from interchange.files import ForeignFile
+from interchange.store import import_read
 from lab.errors import UserError
 from lab.roles import Change
 from webapp.pages.external_results import data
-from webapp.shared import undo_banner, uploads, url_params, url_widgets
+from webapp.shared import published_data, undo_banner, uploads, url_params, url_widgets
 from webapp.shared.errors import callback, show_user_errors
 from webapp.shared.tables import Column, columns, show_table
 from webapp.shared.text import count, literal
@@ -92,7 +94,8 @@ def show_upload() -> None:
 def import_uploaded(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -> tuple[bool, str, tuple[str, ...]]:
     """Import the files; return whether that succeeded, a sentence, and the jobs with new runs."""
     try:
-        imported = data.import_files(files, labels)
+        read = [ForeignFile(name, content) for name, content in files]
+        imported = import_read(published_data.settings(), read, labels=labels, actor=visitor.actor())
     except UserError as error:
         return False, literal(error), ()
     new, earlier = len(imported.new_run_ids), len(imported.runs) - len(imported.new_run_ids)

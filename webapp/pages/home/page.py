@@ -25,6 +25,7 @@ from webapp.pages.submit.form_options import DEMO
 from webapp.shared import published_data, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
+from webapp.shared.tables import show_rows
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import JOB, View, page_file
 from webapp.shared.verdicts import answers
@@ -41,7 +42,8 @@ def show_page() -> None:
         counts = listing.counts(published_data.engine())
         last_ended = queue.ended(published_data.engine(), tables.MAX_ENDED)
         workers = worker_registry.list_workers(published_data.engine())
-        studies, headlines = tables.read_studies(), tables.read_headlines()
+        studies = pd.DataFrame() if published is None else published_data.studies_with_results()
+        headlines = tables.read_headlines()
     with show_user_errors():
         if studies.empty and not set(counts) & set(ACTIVE):
             show_first_steps(workers)
@@ -125,13 +127,7 @@ def show_ended(ended: pd.DataFrame, studies: pd.DataFrame) -> None:
     st.subheader("Finished last", anchor=False)
     if not studies.empty:
         st.caption(measured_sentence(studies))
-    st.dataframe(
-        ended,
-        hide_index=True,
-        placeholder="",
-        column_config=tables.ENDED_COLUMNS,
-        alt="The studies that finished last",
-    )
+    show_rows(ended, tables.ENDED_COLUMNS, "The studies that finished last")
 
 
 def show_verification(report: HostReport | None) -> None:

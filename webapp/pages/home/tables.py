@@ -108,11 +108,6 @@ def read_headlines() -> list[Headline]:
     return [] if published_data.publication() is None else _read_headlines()
 
 
-def read_studies() -> pd.DataFrame:
-    """Return `published_data.studies_with_results`, or an empty frame before the first publication."""
-    return pd.DataFrame() if published_data.publication() is None else published_data.studies_with_results()
-
-
 def verification(findings: Sequence[Finding]) -> pd.DataFrame:
     """Return the findings in Markdown, wrong ones first; without the column of remedies if there are none."""
     ordered = sorted(findings, key=lambda finding: finding.ok)

@@ -16,7 +16,7 @@ from webapp.pages.jobs import runs
 from webapp.shared import curating, published_data, url_params
 from webapp.shared.cards import show_badge
 from webapp.shared.errors import show_user_errors
-from webapp.shared.tables import SECOND, Column, columns
+from webapp.shared.tables import SECOND, Column, columns, show_rows
 from webapp.shared.text import literal, moment
 from webapp.shared.url_params import page_file
 from webapp.shared.verdicts import answers
@@ -25,6 +25,12 @@ from webapp.shared.verdicts.answers import FROM_JOB
 _LOG_LINES = 200
 _LOG_HEIGHT = 360
 _REFRESH_EVERY = "1s"
+_EVENTS = columns(
+    at=Column("Time (UTC)", SECOND, width="small"),
+    kind=Column("Event", width="small"),
+    actor=Column("By", width="small"),
+    detail=Column("Detail", width="large"),
+)
 
 
 def show(engine: sa.Engine, job_id: str) -> None:
@@ -107,17 +113,5 @@ def _show_log(job_id: str) -> None:
 
 
 def _show_events(engine: sa.Engine, job_id: str) -> None:
-    names = ["at", "kind", "actor", "detail"]
-    rows = [{name: getattr(event, name) for name in names} for event in queue.events(engine, job_id)]
-    st.dataframe(
-        pd.DataFrame(rows, columns=names),
-        hide_index=True,
-        column_config=columns(
-            at=Column("Time (UTC)", SECOND, width="small"),
-            kind=Column("Event", width="small"),
-            actor=Column("By", width="small"),
-            detail=Column("Detail", width="large"),
-        ),
-        alt="The events of this job, oldest first",
-        placeholder="",
-    )
+    rows = pd.DataFrame(map(vars, queue.events(engine, job_id)), columns=list(_EVENTS))
+    show_rows(rows, _EVENTS, "The events of this job, oldest first")

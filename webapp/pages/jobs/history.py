@@ -16,7 +16,7 @@ from lab.errors import UserError
 from webapp.pages.jobs.sections import runs_of
 from webapp.shared import curating, url_params, url_widgets
 from webapp.shared.cards import BADGES, with_invalid_runs
-from webapp.shared.tables import MINUTE, Column, columns
+from webapp.shared.tables import MINUTE, Column, columns, show_rows
 from webapp.shared.text import duration, literal
 
 _ROWS = 50
@@ -78,16 +78,14 @@ def _choose(counts: Mapping[str, int]) -> Wanted:
 
 
 def _show_table(jobs: Sequence[Job]) -> None:
-    st.dataframe(
+    show_rows(
         table(jobs),
-        hide_index=True,
+        _HISTORY,
+        "Jobs, newest first",
         height="content" if len(jobs) <= _MAX_ROWS else 320,
-        placeholder="",
-        column_config=_HISTORY,
         on_select=lambda: _open_selected(jobs),
         selection_mode="single-row",
         key="jobs-table",
-        alt="Jobs, newest first",
     )
 
 

@@ -16,7 +16,7 @@ from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import number, times
 from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
-from webapp.shared.tables import Column, columns
+from webapp.shared.tables import Column, columns, show_rows
 from webapp.shared.text import count
 
 _REFRESH_EVERY = "1s"
@@ -50,14 +50,8 @@ def _show(engine: sa.Engine, job_id: str) -> None:
     counted = runs[runs["is_counted"]] if not runs.empty else runs
     if not counted.empty:
         rows = table(counted)
-        st.dataframe(
-            rows,
-            hide_index=True,
-            height="content" if len(rows) <= _MAX_ROWS else 390,
-            column_config=_COLUMNS,
-            alt="The runs of this job that have ended, the last one first",
-            placeholder="",
-        )
+        height = "content" if len(rows) <= _MAX_ROWS else 390
+        show_rows(rows, _COLUMNS, "The runs of this job that have ended, the last one first", height=height)
     compares = not counted.empty and any(ratio is not None for ratio in running_ratios(counted))
     st.caption(counts_sentence(job, len(counted), compares=compares))
 

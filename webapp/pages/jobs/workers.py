@@ -14,7 +14,7 @@ from jobs.fleet.blocks import jobs_at_work
 from jobs.fleet.worker_registry import WorkerInfo
 from jobs.table import Job
 from webapp.shared.errors import show_user_errors
-from webapp.shared.tables import Column, columns
+from webapp.shared.tables import Column, columns, show_rows
 from webapp.shared.text import duration, literal
 
 _REFRESH_EVERY = "10s"
@@ -45,14 +45,8 @@ def show(engine: sa.Engine) -> None:
         return
     rows = table(workers, datetime.now(UTC), running)
     idle = dict.fromkeys(name for name in ("study", "job_id") if rows[name].isna().all())
-    st.dataframe(
-        rows,
-        hide_index=True,
-        height="content" if len(workers) <= 10 else 250,
-        column_config=_CONFIG | idle,
-        alt="The workers, by their slots, most recently seen first",
-        placeholder="",
-    )
+    height = "content" if len(workers) <= 10 else 250
+    show_rows(rows, _CONFIG | idle, "The workers, by their slots, most recently seen first", height=height)
     clocks = [literal(f"{sentence}.") for sentence in worker_registry.wrong_clocks(workers)]
     sentences = waiting(workers, datetime.now(UTC)) + keeping(workers, datetime.now(UTC)) + clocks
     if sentences:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from urllib.parse import urljoin
 
 import pandas as pd
 import streamlit as st
@@ -56,20 +55,15 @@ def show_page() -> None:
         compared = whole
         if whole is not None and category != figures.ALL_CATEGORIES:
             compared = arm_cards.of_category(whole, category)
-        state = study_picker.job_state(job_id)
+        state = published_data.job(job_id)
 
     name = runs["study_name"].iloc[0] if len(runs) else None
     parameters: dict[str, tuple[str, ...]] = {"job": (job_id,), "category": (category,), "metric": (measure.label,)}
     view = View("results", parameters | standing.link(job_id, judgement))
     with share_column, st.container(horizontal=True, horizontal_alignment="right", gap="small"):
         curating.show_menu(job_id, name if isinstance(name, str) else job_id)
-        dialogs.show_share_menu(
-            Kind.STUDY,
-            job_id,
-            name if isinstance(name, str) else "A study",
-            urljoin(st.context.url or "", view.link),
-            owner=curating.owner_of(job_id),
-        )
+        called = name if isinstance(name, str) else "A study"
+        dialogs.show_share_menu(Kind.STUDY, job_id, called, view, owner=curating.owner_of(job_id))
     mode = colour_mode()
     drawn = figures.draw(job_id, category, measure.name, judgement, mode)
     curating.show(job_id)
@@ -165,9 +159,21 @@ def show_tables(
         show_table(shown, tables.cell_config(measure), "Each arm, category and load", view, "cells")
 
     def show_runs() -> None:
-        show_table(tables.runs(runs), tables.run_config(), "Each run", view, "runs")
+        show_table(tables.runs(runs), tables.RUN_COLUMNS, "Each run", view, "runs")
         if not any(runs[name].notna().any() for name in tables.GPU if name in runs):
             st.caption("No GPU was found in these runs, so there is no power, energy or GPU use.")
+
+    def show_findings() -> None:
+        found, none = published_data.findings(job_id), "The checks found nothing in these runs."
+        is_shown = (category == figures.ALL_CATEGORIES) | (found["category"] == category) | found["run_id"].isna()
+        shown = found.loc[is_shown, list(tables.FINDINGS)]
+        show_table(shown, tables.FINDING_COLUMNS, "What the checks found", view, "checks", if_empty=none)
+
+    def show_failed() -> None:
+        failed = published_data.failed_runs(job_id)
+        shown = tables.failed(figures.of_category(failed, category))
+        none = f"No run of this {'study' if failed.empty else 'category'} failed."
+        show_table(shown, tables.RUN_COLUMNS, "Runs that failed, and why", view, "failed", if_empty=none)
 
     url_widgets.show_tabs(
         url_params.RESULTS_TAB,
@@ -175,8 +181,8 @@ def show_tables(
             "Cells": show_cells,
             "Verdicts": lambda: _show_verdicts(compared, runs, view),
             "Runs": show_runs,
-            "Checks": lambda: _show_findings(published_data.findings(job_id), category, view),
-            "Failed runs": lambda: _show_failed(published_data.failed_runs(job_id), category, view),
+            "Checks": show_findings,
+            "Failed runs": show_failed,
         },
     )
 
@@ -190,30 +196,8 @@ def _show_verdicts(compared: StudyComparison | None, runs: pd.DataFrame, view: V
     shown = verdict_tables.verdicts(compared, agreed, min(categories) if len(categories) == 1 else None)
     if agreed is None:
         st.caption(f"There are too many outputs to compare on a page: run `drafthouse compare {compared.jobs[0]}`.")
-    if shown.empty:
-        st.caption("No pair in this category.")
-    else:
-        config = verdict_tables.verdict_config(shown, strict=compared.strict)
-        show_table(shown, config, "Whether each arm is faster", view, "verdicts")
-
-
-def _show_failed(failed: pd.DataFrame, category: str, view: View) -> None:
-    chosen = figures.of_category(failed, category)
-    if chosen.empty:
-        st.caption(f"No run of this {'study' if failed.empty else 'category'} failed.")
-    else:
-        show_table(tables.failed(chosen), tables.run_config(), "Runs that failed, and why", view, "failed")
-
-
-def _show_findings(findings: pd.DataFrame, category: str, view: View) -> None:
-    """Show what the checks found in the category's runs, and about the study as a whole."""
-    is_about = findings["run_id"].isna() | (findings["category"] == category)
-    chosen = findings if category == figures.ALL_CATEGORIES else findings[is_about]
-    if chosen.empty:
-        st.caption("The checks found nothing in these runs.")
-    else:
-        shown = verdict_tables.findings(chosen)
-        show_table(shown, verdict_tables.findings_config(), "What the checks found", view, "checks")
+    config, none = verdict_tables.verdict_config(shown, strict=compared.strict), "No pair in this category."
+    show_table(shown, config, "Whether each arm is faster", view, "verdicts", if_empty=none)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from lab.metrics.number_format import bounds, times
 from lab.validity.checks.machine import OTHERS_PERCENT
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, break_evens
 from webapp.shared.cards import Card
-from webapp.shared.tables import columns, of_metric
+from webapp.shared.tables import Column, columns, of_metric
 from webapp.shared.text import RunCounts, count
 from webapp.shared.verdicts.tables import SIGNS
 
@@ -37,6 +37,7 @@ _RUNS = [
 GPU = frozenset(column for column in _RUNS if column.startswith(("gpu_", "energy_")))
 _NO_INTERVAL = "No cell has an interval yet: one repeat does not show how much runs vary."
 _NO_PAIR = "Needs the baseline and another arm at the same load."
+FINDINGS = ["severity", "arm", "category", "pattern", "repeat", "sentence", "advice", "check_name", "run_id"]
 _FAILED = ["arm", "category", "pattern", "repeat", "error", "started_at", "run_id"]
 
 
@@ -76,8 +77,15 @@ def cell_config(measure: Metric) -> dict[str, Any]:
     return columns(*_WHERE, "verdict", "ratio", "low", "high", "repeats", value=value)
 
 
-def run_config() -> dict[str, Any]:
-    return columns(*_RUNS, "error", "concurrency")
+FINDING_COLUMNS = columns(
+    *("arm", "category", "pattern", "repeat", "run_id"),
+    pinned="severity",
+    severity=Column("Severity", width="small"),
+    sentence=Column("Finding", width="large"),
+    advice=Column("What to do", width="large"),
+    check_name=Column("Check"),
+)
+RUN_COLUMNS = columns(*_RUNS, "error", "concurrency")
 
 
 def rules_sentence(comparison: StudyComparison) -> str:

@@ -8,7 +8,6 @@ import zipfile
 from numbers import Real
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
 
 import pandas as pd
 import streamlit as st
@@ -24,7 +23,7 @@ from webapp.shared import curating, dialogs, downloads, published_data, study_pi
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
-from webapp.shared.tables import Column, columns, show_table
+from webapp.shared.tables import Column, columns, show_rows, show_table
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import View
 
@@ -72,8 +71,7 @@ def show_page() -> None:
     show_head(run)
     show_summary(run)
     view = View("run", {"job": (job_id,), "run": (run_id,)})
-    link, owner = urljoin(st.context.url or "", view.link), curating.owner_of(job_id)
-    dialogs.show_share_menu(Kind.RUN, run_id, _what(run), link, owner=owner)
+    dialogs.show_share_menu(Kind.RUN, run_id, _what(run), view, owner=curating.owner_of(job_id))
     show_charts(view)
     show(run, view)
 
@@ -209,16 +207,10 @@ def _show_checks(run: pd.Series, findings: pd.DataFrame) -> None:
 def _show_requests(run_id: str, requests: pd.DataFrame) -> None:
     """Show the requests; a selected row shows its prompt and output."""
     st.caption("Select a row to read its prompt and output.")
-    chosen = st.dataframe(
-        requests[[name for name in _SHOWN if requests[name].notna().any()]],
-        hide_index=True,
-        column_config=_SHOWN,
-        on_select="rerun",
-        selection_mode="single-row",
-        key=f"run-requests-{run_id}",  # another run forgets what was chosen
-        alt=f"Requests of {run_id}",
-        placeholder="",
-    )
+    rows = requests[[name for name in _SHOWN if requests[name].notna().any()]]
+    key = f"run-requests-{run_id}"  # another run forgets what was chosen
+    options = {"key": key, "on_select": "rerun", "selection_mode": "single-row"}
+    chosen = show_rows(rows, _SHOWN, f"Requests of {run_id}", **options)
     for row in chosen.selection.rows:
         index = int(requests["index"].iloc[row])
         texts = published_data.request_texts(run_id, index)

@@ -1,5 +1,1 @@
 """The SQL page."""
-
-from webapp.shared.page import Page, Section
-
-PAGE = Page(__name__, "SQL", ":material/database:", Section.SHARE, order=1, has_figures=True)

@@ -92,7 +92,7 @@ def title_of(sql: str, view_id: str) -> str:
     named = [view.name for view in views if view.view_id == view_id] or [
         view.name for view in views if (query := state.saved(view.view_id)) is not None and query.sql == sql
     ]
-    if named := named or [example.title for example in EXAMPLES if example.sql == sql]:
+    if named := named or [title for title, example in EXAMPLES.items() if example.sql == sql]:
         return named[0]
     first = sql.strip().partition("\n")[0]
     comment = first.removeprefix(_COMMENT).strip()[:_MAX_TITLE_LETTERS] if first.startswith(_COMMENT) else ""

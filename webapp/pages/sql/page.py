@@ -24,7 +24,7 @@ from webapp.pages.sql.state import EXAMPLES, PAGE, TEXT, Query
 from webapp.shared import dialogs, published_data
 from webapp.shared.errors import callback, show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
-from webapp.shared.tables import show_table
+from webapp.shared.tables import show_rows, show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import QUERY, View
 
@@ -101,8 +101,9 @@ def _show_choices() -> None:
     """Draw the examples and the saved queries."""
     examples, named = st.columns(2)
     with examples:
-        titles = [example.title for example in EXAMPLES]
-        st.selectbox("Examples", titles, index=None, key=_EXAMPLE, on_change=_take_example, placeholder="Choose one")
+        st.selectbox(
+            "Examples", list(EXAMPLES), index=None, key=_EXAMPLE, on_change=_take_example, placeholder="Choose one"
+        )
     with named:
         saved = saved_views.named_views(published_data.engine(), PAGE)
         st.selectbox(
@@ -117,17 +118,17 @@ def _show_choices() -> None:
 
 @callback
 def _take_example() -> None:
-    chosen = next((example for example in EXAMPLES if example.title == st.session_state[_EXAMPLE]), None)
-    if chosen is not None:
-        state.show(Query(chosen.sql, chosen.chart))
+    if (chosen := EXAMPLES.get(st.session_state[_EXAMPLE])) is not None:
+        state.show(chosen)
         st.session_state[_NAMED] = None
 
 
 @callback
 def _take_named() -> None:
     view_ids = {view.name: view.view_id for view in saved_views.named_views(published_data.engine(), PAGE)}
-    if (view_id := view_ids.get(st.session_state[_NAMED])) is not None:
-        state.show_saved(view_id)
+    view_id = view_ids.get(st.session_state[_NAMED])
+    if view_id is not None and (query := state.saved(view_id)) is not None:
+        state.show(query)
         st.session_state[_EXAMPLE] = None
 
 
@@ -229,7 +230,7 @@ def show_answer() -> None:
     try:
         if (rows := data.audit_answer(query.sql, visitor.actor())) is not None:
             st.caption("The audit table is shown to administrators only, and its answers cannot be pinned.")
-            st.dataframe(rows, hide_index=True, alt="Rows of the audit table", placeholder="")
+            show_rows(rows, {}, "Rows of the audit table")
             return
         answer = data.answer(query.sql, query.given)
     except QueryError as error:

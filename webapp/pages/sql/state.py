@@ -20,15 +20,17 @@ _MAX_HISTORY = 30
 
 
 @dataclass(frozen=True)
-class Example:
-    title: str
+class Query:
+    """A statement, the chart of its answer, and the values of its parameters."""
+
     sql: str
     chart: ChartSpec | None = None
+    given: tuple[tuple[str, str], ...] = ()
 
 
-EXAMPLES: tuple[Example, ...] = (
-    Example(
-        "Throughput of each arm by concurrency in the newest study",
+#: By title, the first one first in an empty editor.
+EXAMPLES: dict[str, Query] = {
+    "Throughput of each arm by concurrency in the newest study": Query(
         """-- the newest study: mean, lowest and highest of the valid repeats of each arm, workload and load
 SELECT study_name, workload_label, pattern, concurrency, arm,
     avg(output_tok_per_s) AS output_tok_per_s,
@@ -41,8 +43,7 @@ GROUP BY ALL
 ORDER BY workload_label, concurrency, pattern, arm""",
         ChartSpec("line", "concurrency", "output_tok_per_s", "arm"),
     ),
-    Example(
-        "Acceptance length by method and category of prompts",
+    "Acceptance length by method and category of prompts": Query(
         """SELECT method, coalesce(category, dataset) AS prompts, num_speculative_tokens,
     1 + sum(num_accepted_tokens) / nullif(sum(num_drafts), 0) AS acceptance_length
 FROM valid_latest_runs
@@ -51,8 +52,7 @@ GROUP BY ALL
 ORDER BY prompts, method""",
         ChartSpec("bar", "prompts", "acceptance_length", "method"),
     ),
-    Example(
-        "The slowest requests",
+    "The slowest requests": Query(
         """-- the view requests has one row per request
 SELECT run_id, arm, category, ttft_ms, e2e_ms, prompt_tokens, completion_tokens
 FROM requests
@@ -61,8 +61,7 @@ ORDER BY e2e_ms DESC
 LIMIT 100""",
         ChartSpec("point", "ttft_ms", "e2e_ms", "arm"),
     ),
-    Example(
-        "Time per token and acceptance by turn of a session",
+    "Time per token and acceptance by turn of a session": Query(
         """-- request_groups has each run's numbers by turn, by context, and by both; 9 stands for turns 9 to 16
 SELECT arm, concurrency, g.turn, avg(g.tpot_mean_ms) AS tpot_ms, sum(g.requests) AS requests,
     1 + sum(g.num_accepted_tokens) / nullif(sum(g.num_drafts), 0) AS acceptance_length
@@ -71,8 +70,7 @@ WHERE g.grain = 'turn'
 GROUP BY ALL
 ORDER BY arm, concurrency, g.turn""",
     ),
-    Example(
-        "Time per token by length of context",
+    "Time per token by length of context": Query(
         """-- context_tokens is in steps: the smallest power of two, from 256 on, that the prompt does not exceed
 SELECT arm, context_tokens, concurrency, median(tpot_ms) AS tpot_ms, count(*) AS requests
 FROM requests
@@ -81,8 +79,7 @@ GROUP BY ALL
 ORDER BY arm, context_tokens, concurrency""",
         ChartSpec("line", "context_tokens", "tpot_ms", "arm"),
     ),
-    Example(
-        "Your runs beside imported and published ones",
+    "Your runs beside imported and published ones": Query(
         """-- measured here, imported from files of other tools, and published
 SELECT origin, coalesce(hardware, 'unknown hardware') AS hardware, study_name, arm, concurrency, output_tok_per_s
 FROM valid_latest_runs
@@ -90,31 +87,20 @@ WHERE output_tok_per_s IS NOT NULL
 ORDER BY concurrency, output_tok_per_s""",
         ChartSpec("point", "concurrency", "output_tok_per_s", "origin"),
     ),
-    Example(
-        "Invalid runs, and why",
+    "Invalid runs, and why": Query(
         """SELECT study_name, arm, concurrency, severity, check_name, sentence, run_id
 FROM findings JOIN results USING (run_id)
 WHERE severity = 'invalid'
 ORDER BY study_name, run_id""",
     ),
-    Example(
-        "Failed runs with their error messages",
+    "Failed runs with their error messages": Query(
         """SELECT started_at, study_name, arm, concurrency, error
 FROM results
 WHERE origin = 'measured' AND status <> 'completed'
 ORDER BY started_at DESC""",
     ),
-    Example("Every column of a view", "DESCRIBE results"),
-)
-
-
-@dataclass(frozen=True)
-class Query:
-    """A statement, the chart of its answer, and the values of its parameters."""
-
-    sql: str
-    chart: ChartSpec | None = None
-    given: tuple[tuple[str, str], ...] = ()
+    "Every column of a view": Query("DESCRIBE results"),
+}
 
 
 def load() -> str | None:
@@ -132,7 +118,7 @@ def load() -> str | None:
         _fill(query)
         st.session_state[_VIEW_ID] = requested
     elif TEXT not in st.session_state:
-        _fill(Query(EXAMPLES[0].sql, EXAMPLES[0].chart))
+        _fill(next(iter(EXAMPLES.values())))
     return requested if query is None else None
 
 
@@ -143,7 +129,6 @@ def current() -> Query:
 
 
 def parameter_key(name: str) -> str:
-    """Return the key of the field for a parameter."""
     return f"sql-parameter-{name}"
 
 
@@ -156,7 +141,6 @@ def save(query: Query) -> str:
 
 
 def saved(view_id: str) -> Query | None:
-    """Return the query saved under this id, or None."""
     state = saved_views.load(published_data.engine(), PAGE, view_id)
     if state is None:
         return None
@@ -173,11 +157,6 @@ def show(query: Query) -> None:
     """Put the query into the editor and the URL."""
     _fill(query)
     update_link()
-
-
-def show_saved(view_id: str) -> None:
-    if (query := saved(view_id)) is not None:
-        show(query)
 
 
 def remember(query: Query) -> None:

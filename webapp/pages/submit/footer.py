@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypedDict
 
 import streamlit as st
 
 from access.web import visitor
+from jobs import queue
 from jobs.known_models import advice
 from jobs.table import MAX_PRIORITY
+from lab.errors import StudyError
 from lab.roles import Change
 from lab.study import Study
 from lab.study.duration import rough_duration
 from lab.study.plan import repeats_of_a_launch
 from webapp.pages.submit import form_options, inputs
 from webapp.pages.submit.inputs import ShownProblem
+from webapp.pages.submit.values import Problem
 from webapp.shared import published_data, url_params
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import page_file
@@ -26,9 +29,7 @@ from webapp.shared.url_params import page_file
 _MAX_LISTED = 4
 #: A second click on *Submit it once more* within this time is a double click.
 _DOUBLE_CLICK_S = 3.0
-_RECEIPT = "submit-receipt"
-#: Submits a study with this priority; returns the job's id, or None if it was refused.
-Submit = Callable[[Study, int], str | None]
+_RECEIPT, _REFUSAL = "submit-receipt", "submit-refusal"
 
 
 class Receipt(TypedDict, total=False):
@@ -40,7 +41,7 @@ class Receipt(TypedDict, total=False):
     at: float
 
 
-def show(study: Study | None, problems: Sequence[ShownProblem], submit: Submit) -> None:
+def show(study: Study | None, problems: Sequence[ShownProblem]) -> None:
     """Show the footer. `study` is None while it is invalid; a valid study may still have problems on this host."""
     receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
     is_submitted = study is not None and receipt.get("digest") == study.digest()
@@ -52,7 +53,7 @@ def show(study: Study | None, problems: Sequence[ShownProblem], submit: Submit) 
                 if is_submitted:
                     _show_receipt(receipt)
             if visitor.allowed_any(Change.SUBMIT):
-                _show_submit(None if problems else study, receipt, submit, is_submitted=is_submitted)
+                _show_submit(None if problems else study, receipt, is_submitted=is_submitted)
             else:
                 st.caption("You can plan a study here; submitting it needs the submitter role.", width=260)
         if problems:
@@ -81,7 +82,7 @@ def _show_plan(study: Study | None) -> None:
     st.caption(literal(f"Time: {forecast.basis}.{decided}"))
     for sentence in [] if published_data.settings().workers_elsewhere else advice(study):
         st.caption(f":material/info: {literal(sentence)}")
-    if unknown := dict.fromkeys(sentence for _, sentence in form_options.unknown_in(study.digest(), study)):
+    if unknown := dict.fromkeys(sentence for _, sentence in form_options.unknown_in(study)):
         st.caption(literal(f"Will stay unknown: {'; '.join(unknown)}."))
 
 
@@ -96,7 +97,7 @@ def _counting(study: Study) -> str:
     return f"Engine starts: {starts}. Runs: arms × workloads × loads × repeats"
 
 
-def _show_submit(study: Study | None, receipt: Receipt, submit: Submit, *, is_submitted: bool) -> None:
+def _show_submit(study: Study | None, receipt: Receipt, *, is_submitted: bool) -> None:
     """Draw the button, which submits a study once, however often it is clicked; a menu submits it again.
 
     `study` is None while it has problems.
@@ -109,21 +110,31 @@ def _show_submit(study: Study | None, receipt: Receipt, submit: Submit, *, is_su
         )
         priority = int(entered or 0)
         if study is not None and is_submitted:
-            _show_again(study, receipt, submit, priority)
+            _show_again(study, receipt, priority)
         label, icon = ("Submitted", "check") if is_submitted else ("Submit study", "send")
         disabled = study is None or is_submitted
         clicked = st.button(
             label, type="primary", icon=f":material/{icon}:", disabled=disabled, key="submit-study", width=165
         )
         if clicked and study is not None and not disabled:
-            _submit(study, receipt, submit, priority)
+            _submit(study, receipt, priority)
 
 
-def _submit(study: Study, receipt: Receipt, submit: Submit, priority: int) -> None:
+def _submit(study: Study, receipt: Receipt, priority: int) -> None:
     """Submit, and update the receipt in place: a second click may abort this run at any access to the session state."""
-    if (job_id := submit(study, priority)) is not None:
+    try:
+        job_id = queue.submit(published_data.settings(), study, priority, actor=visitor.actor())
+    except StudyError as error:
+        st.session_state[_REFUSAL] = (study.digest(), error.problems)
+    else:
         receipt.update(Receipt(digest=study.digest(), job_id=job_id, name=study.name, at=time.monotonic()))
     st.rerun()
+
+
+def refusals(study: Study) -> list[Problem]:
+    """Return why the queue refused this study when it was submitted last."""
+    digest, problems = st.session_state.get(_REFUSAL, ("", []))
+    return list(problems) if digest == study.digest() else []
 
 
 def _show_receipt(receipt: Receipt) -> None:
@@ -136,11 +147,11 @@ def _show_receipt(receipt: Receipt) -> None:
     )
 
 
-def _show_again(study: Study, receipt: Receipt, submit: Submit, priority: int) -> None:
+def _show_again(study: Study, receipt: Receipt, priority: int) -> None:
     with st.popover("", icon=":material/more_vert:", help="Submit the same study again"):
         st.markdown("The same study becomes a second job, which measures everything again.")
         if st.button("Submit it once more", key="submit-again") and time.monotonic() - receipt["at"] > _DOUBLE_CLICK_S:
-            _submit(study, receipt, submit, priority)
+            _submit(study, receipt, priority)
 
 
 def _show_problems(problems: Sequence[ShownProblem]) -> None:

@@ -31,7 +31,8 @@ from lab.roles import Change, Role
 from lab.study import Study
 from lab.study.methods import METHODS
 from webapp.shared import published_data, uploads
-from webapp.shared.tables import Column, columns
+from webapp.shared.published_data import HASHES
+from webapp.shared.tables import Column, columns, show_rows
 from webapp.shared.text import count, literal
 
 #: The engine of a new arm, offered even before a worker has reported its engines.
@@ -95,19 +96,19 @@ def datasets() -> list[DatasetState]:
 
 def missing(study: Study) -> list[Problem]:
     """Return the problems that prevent submission, as far as they are known without starting an engine."""
-    return list(_missing(study.digest(), visitor.actor().role, study))
+    return list(_missing(visitor.actor().role, study))
 
 
-@st.cache_resource(show_spinner=False, ttl=_REFRESH_S, max_entries=200)
-def _missing(digest: str, role: Role, _study: Study) -> list[Problem]:  # noqa: ARG001 - the key of the cache
+@st.cache_resource(show_spinner=False, ttl=_REFRESH_S, max_entries=200, hash_funcs=HASHES)
+def _missing(role: Role, study: Study) -> list[Problem]:
     context = Context(published_data.settings(), published_data.engine())
-    return problems(context, _study, role, probe_engines=False)
+    return problems(context, study, role, probe_engines=False)
 
 
-@st.cache_resource(show_spinner=False, ttl=_REFRESH_S, max_entries=200)
-def unknown_in(digest: str, _study: Study) -> list[Problem]:  # noqa: ARG001 - the key of the cache
-    """Return what will stay unknown in the study's results, by its digest."""
-    return unknown(Context(published_data.settings(), published_data.engine()), _study)
+@st.cache_resource(show_spinner=False, ttl=_REFRESH_S, max_entries=200, hash_funcs=HASHES)
+def unknown_in(study: Study) -> list[Problem]:
+    """Return what will stay unknown in the study's results."""
+    return unknown(Context(published_data.settings(), published_data.engine()), study)
 
 
 def dataset_labels() -> dict[str, str]:
@@ -149,14 +150,9 @@ def _show_table() -> None:
         "columns": (Column("Format", width=400), lambda of: of.columns),
         "sha256": (Column("SHA-256", width=150), lambda of: of.sha256),
     }
-    st.dataframe(
-        pd.DataFrame([{name: cell(state) for name, (_, cell) in shown.items()} for state in datasets()]),
-        hide_index=True,
-        height=290,
-        placeholder="",
-        column_config=columns(pinned="name", **{name: column for name, (column, _) in shown.items()}),
-        alt="The datasets, their sources, and which of them are on this host",
-    )
+    rows = pd.DataFrame([{name: cell(state) for name, (_, cell) in shown.items()} for state in datasets()])
+    config = columns(pinned="name", **{name: column for name, (column, _) in shown.items()})
+    show_rows(rows, config, "The datasets, their sources, and which of them are on this host", height=290)
 
 
 def _show_upload() -> None:

@@ -7,17 +7,14 @@ from pathlib import Path
 
 import streamlit as st
 
-from access.web import visitor
-from jobs import queue
 from lab.errors import StudyError
 from lab.study import Study
 from webapp.pages.submit import editing, footer, form_options, inputs, start
 from webapp.pages.submit.inputs import ROW, ShownProblem
 from webapp.pages.submit.values import TABLES, FormValues, Problem, to_study
-from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
 
-_REFUSAL, _SHOWN = "submit-refusal", "submit-problems"
+_SHOWN = "submit-problems"
 
 
 def show_page() -> None:
@@ -31,7 +28,7 @@ def show_page() -> None:
         start_over = start.show()
         study, problems = check_text() if is_text else check_form()
         form_options.show_datasets()
-        footer.show(study, problems, submit=submit)
+        footer.show(study, problems)
         start.show_start_over(start_over)
         start.save_draft()
 
@@ -70,8 +67,7 @@ def check_form() -> tuple[Study | None, list[ShownProblem]]:
 
 def problems_here(study: Study) -> list[Problem]:
     """Return what this host lacks for the valid study, and any reason why the queue refused it."""
-    digest, refused = st.session_state.get(_REFUSAL, (None, []))
-    return list(dict.fromkeys([*form_options.missing(study), *(refused if digest == study.digest() else [])]))
+    return list(dict.fromkeys([*form_options.missing(study), *footer.refusals(study)]))
 
 
 def missing_besides(values: FormValues, problems: list[Problem]) -> list[Problem]:
@@ -97,15 +93,6 @@ def missing_besides(values: FormValues, problems: list[Problem]) -> list[Problem
         (f"{row[1]}[{valid[row[1]][int(row[2])]}]{path[row.end(2) + 1 :]}" if (row := ROW.match(path)) else path, said)
         for path, said in form_options.missing(study)
     ]
-
-
-def submit(study: Study, priority: int) -> str | None:
-    """Submit the study; return the job's id, or None if the queue refuses the study."""
-    try:
-        return queue.submit(published_data.settings(), study, priority, actor=visitor.actor())
-    except StudyError as error:
-        st.session_state[_REFUSAL] = (study.digest(), error.problems)
-        return None
 
 
 if __name__ == "__main__":

@@ -160,11 +160,13 @@ def _workload(fields: Fields) -> dict[str, Any]:
             on_change=_drop_lacking_category,
             args=(fields,),
         )
-        categories = form_options.categories(str(row["dataset"]))
+        dataset = str(row["dataset"])
+        categories = form_options.categories(dataset)
         row["category"] = fields.draw("category", offered=dict(zip(categories, categories, strict=True)), in_row=True)
-        fixed = RANDOM_LENGTHS.get(str(row["dataset"]), (None, None))
+        fixed = RANDOM_LENGTHS.get(dataset, (None, None))
+        has_own_lengths = not form_options.is_generated(dataset) and fields.value("input_tokens") is None
         for path, length in zip(("input_tokens", "output_tokens"), fixed, strict=True):
-            if path == "input_tokens" and not _sets_input_tokens(fields, str(row["dataset"])):
+            if path == "input_tokens" and has_own_lengths:
                 fields.show_disabled(path, _LENGTH_WIDTH, "dataset's own")
                 row[path] = None
             elif length is None:
@@ -181,11 +183,6 @@ def _workload(fields: Fields) -> dict[str, Any]:
     if summary := workload_summary(row):
         st.caption(literal(summary))
     return row
-
-
-def _sets_input_tokens(fields: Fields, dataset: str) -> bool:
-    """Return whether the length of prompts can be set: where they are generated, and where it is set already."""
-    return form_options.is_generated(dataset) or fields.value("input_tokens") is not None
 
 
 def _drop_lacking_category(fields: Fields) -> None:

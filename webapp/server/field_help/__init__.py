@@ -6,15 +6,8 @@ Streamlit calls the button beside a text only "Help". F1 in a field shows its he
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from streamlit.runtime import exists
-
 from webapp.shared import own_scripts
-
-_SCRIPT = Path(__file__).parent / "field_help.js"
 
 
 def show() -> None:
-    if exists():  # not in a test of the page's script alone
-        own_scripts.component(_SCRIPT)(key="field-help", height=1)
+    own_scripts.show(__file__, "field-help")

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import duckdb
 import streamlit as st
 
-from jobs import queue
 from lab.advice.answer import Answer
 from lab.advice.answer_text import Sentences, sentences
 from lab.advice.answer_text import label as label_of
 from lab.advice.metric_lines import METRICS, Line, lines
 from lab.advice.next_study import follow_up, next_study
 from lab.advice.next_study import sentence as sentence_of
-from lab.errors import UserError
 from lab.study import Study
 from lab.study.duration import rough_duration
 from warehouse.queries.comparing.answers import study_answer
-from warehouse.queries.comparing.comparisons import StudyComparison
 from warehouse.queries.comparing.stored import FIRST
 from warehouse.queries.comparing.tunings import answered
 from webapp.shared import published_data
@@ -38,49 +32,41 @@ _ICONS = {
 }
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """An answer with its requested metric, from a link, which may be a short name."""
-
-    metric: str
-    answer: Answer
-
-
 def show(job_id: str, metric: str = THROUGHPUT, judgement: str = FIRST) -> None:
     """Show a line for each metric that decides, and what to measure next; nothing while the study has no valid run of
     its baseline.
     """
-    asked = _asked(job_id, metric, judgement)
-    if asked is None:
+    answer = answer_of(job_id, metric, judgement)
+    if answer is None:
         return
-    text, found = sentences(asked.answer), _lines(job_id, asked, judgement)
+    text, found = sentences(answer), _lines(job_id, answer, judgement)
     with st.container(border=True, gap="xsmall"):
         st.markdown("  \n".join(_line(line) for line in found) or f"**{literal(text.headline)}**")
-        _show_next(job_id, asked)
-        for control, sentence in zip(asked.answer.controls, text.controls, strict=True):
+        _show_next(job_id, answer)
+        for control, sentence in zip(answer.controls, text.controls, strict=True):
             if control.is_alarming:
                 st.warning(literal(sentence), icon=":material/warning:")
 
 
 def show_next(job_id: str) -> None:
     """Show what an ended study leaves inconclusive and what to measure next; nothing without results."""
-    asked = None if published_data.publication() is None else _asked(job_id, THROUGHPUT)
-    if asked is not None:
-        _show_next(job_id, asked)
+    answer = None if published_data.publication() is None else answer_of(job_id)
+    if answer is not None:
+        _show_next(job_id, answer)
 
 
-def _show_next(job_id: str, asked: _Asked) -> None:
-    if said := sentence_of(asked.answer):
+def _show_next(job_id: str, answer: Answer) -> None:
+    if said := sentence_of(answer):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"**By {literal(label_of(asked.answer.metric))}:** {literal(said)}")
-            _link_next_study(job_id, asked)
+            st.markdown(f"**By {literal(label_of(answer.metric))}:** {literal(said)}")
+            _link_next_study(job_id, answer)
 
 
 def show_details(job_id: str, metric: str, judgement: str = FIRST) -> None:
     """Show what the answer says of each workload, over all cells and of controls, and the rules of its intervals."""
-    asked = _asked(job_id, metric, judgement)
-    if asked is not None:
-        text = sentences(asked.answer)
+    answer = answer_of(job_id, metric, judgement)
+    if answer is not None:
+        text = sentences(answer)
         said = (*text.workloads, text.over_all, *text.controls)
         st.markdown("\n".join(f"- {literal(line)}" for line in said if line))
         st.caption(literal(text.reading))
@@ -96,39 +82,39 @@ def show_line(job_id: str, title: str) -> None:
 
 def lines_of(job_id: str) -> list[Line]:
     """Return the line of each metric that decides, those with a verdict first; none without a valid baseline run."""
-    asked = _asked(job_id, THROUGHPUT)
-    return [] if asked is None else _lines(job_id, asked, FIRST)
+    answer = answer_of(job_id)
+    return [] if answer is None else _lines(job_id, answer, FIRST)
 
 
-def answer_of(job_id: str) -> Answer | None:
-    """Return the answer by throughput, or by capacity for a study that only searches; None without a valid baseline
+def answer_of(job_id: str, metric: str = THROUGHPUT, judgement: str = FIRST) -> Answer | None:
+    """Return the answer by a metric, or by capacity for a study that only searches; None without a valid baseline
     run.
     """
-    asked = _asked(job_id, THROUGHPUT)
-    return None if asked is None else asked.answer
+    found = (_answer(job_id, name, judgement) for name in (metric, _CAPACITY))
+    return next((answer for answer in found if answer is not None), None)
 
 
-def text_of(job_id: str, metric: str = THROUGHPUT) -> Sentences | None:
+def text_of(job_id: str) -> Sentences | None:
     """Return the answer in sentences; None while the study has no valid run of its baseline."""
-    asked = _asked(job_id, metric)
-    return None if asked is None else sentences(asked.answer)
+    answer = answer_of(job_id)
+    return None if answer is None else sentences(answer)
 
 
 def next_study_of(study: Study, job_id: str, metric: str = THROUGHPUT) -> Study | None:
     """Return the follow-up of a job of this study: what would decide what its answer leaves inconclusive; None if
     nothing is, or if its arms, workloads or loads are not in the study.
     """
-    asked = _asked(job_id, metric)
-    return None if asked is None else next_study(study, asked.answer)
+    answer = answer_of(job_id, metric)
+    return None if answer is None else next_study(study, answer)
 
 
 def follow_up_sentence(job_id: str, metric: str) -> str:
     """Return what is inconclusive and what to measure next; empty if nothing is."""
-    asked = _asked(job_id, metric)
-    return "" if asked is None else sentence_of(asked.answer)
+    answer = answer_of(job_id, metric)
+    return "" if answer is None else sentence_of(answer)
 
 
-def _lines(job_id: str, asked: _Asked, judgement: str) -> list[Line]:
+def _lines(job_id: str, asked: Answer, judgement: str) -> list[Line]:
     """Return the lines of all metrics that decide, and that of the requested one."""
     names = [*METRICS] if asked.metric in METRICS else [asked.metric, *METRICS]
     found = [_answer(job_id, name, judgement) for name in names]
@@ -141,20 +127,19 @@ def _line(line: Line) -> str:
     return f"{_ICONS[line.word]} **{literal(name)}:** {literal(claim)}{tally}"
 
 
-def _link_next_study(job_id: str, asked: _Asked) -> None:
+def _link_next_study(job_id: str, answer: Answer) -> None:
     """Show a link to the Submit page with the follow-up; none for a study that was not submitted here.
 
     A tuning searches for the best setting and has its own report.
     """
-    try:
-        study = queue.job(published_data.engine(), job_id).study
-    except UserError:
+    job = published_data.job(job_id)
+    if job is None:
         return
-    if study.tune is not None:
+    if job.study.tune is not None:
         label, query = "What the tuning found", {JOB.key: job_id}
         st.page_link(page_file("deploy"), label=label, icon=":material/tune:", query_params=query)
         return
-    plan, proposed = follow_up(asked.answer), next_study(study, asked.answer)
+    plan, proposed = follow_up(answer), next_study(job.study, answer)
     if plan is None or proposed is None:
         return
     takes = published_data.forecast(proposed)
@@ -162,7 +147,7 @@ def _link_next_study(job_id: str, asked: _Asked) -> None:
         page_file("submit"),
         label=f"Set up the follow-up: {plan.what}, about {rough_duration(takes.wall_s)}",
         icon=":material/experiment:",
-        query_params={FROM_JOB: job_id, DECIDE: asked.metric},
+        query_params={FROM_JOB: job_id, DECIDE: answer.metric},
         help=f"Opens the Submit page with {literal(', '.join(arm.name for arm in proposed.arms))} on "
         f"{count(len(proposed.workloads), 'workload')} and {count(len(proposed.loads), 'load')}: "
         f"{count(takes.runs, 'run')}, {count(takes.requests, 'request')}. The number of repeats is an estimate, which "
@@ -170,24 +155,7 @@ def _link_next_study(job_id: str, asked: _Asked) -> None:
     )
 
 
-def _asked(job_id: str, metric: str, judgement: str = FIRST) -> _Asked | None:
-    """Return the answer; if the study only searches for capacities, from these."""
-    for name in (metric, _CAPACITY):
-        answer = _answer(job_id, name, judgement)
-        if answer is not None:
-            return _Asked(name, answer)
-    return None
-
-
 @published_data.cached_by_publication()
 def _answer(job_id: str, metric: str, judgement: str) -> Answer | None:
     comparison = published_data.comparison(job_id, metric, judgement)
-    return None if comparison is None else study_answer(_answered(job_id, metric, judgement, comparison))
-
-
-@published_data.published_query()
-def _answered(
-    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, judgement: str, _compared: StudyComparison
-) -> StudyComparison:
-    del job_id, metric, judgement  # the key
-    return answered(connection, _compared)
+    return None if comparison is None else study_answer(published_data.with_warehouse(answered)(comparison))

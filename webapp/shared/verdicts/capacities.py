@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-import duckdb
 import pandas as pd
 import streamlit as st
 
@@ -23,6 +22,7 @@ from webapp.shared.url_params import View
 from webapp.shared.verdicts.tables import SIGNS
 
 _MOST_CARDS = 6
+_carried_loads = published_data.published_query()(queries.carried_loads)
 
 
 def has_ordinary_runs(job_id: str) -> bool:
@@ -30,18 +30,11 @@ def has_ordinary_runs(job_id: str) -> bool:
     return bool(published_data.results(job_id)["search"].isna().any())
 
 
-@published_data.published_query()
-def carried_loads(
-    connection: duckdb.DuckDBPyConnection, job_id: str, price: float | None, utilisation: float | None, *, strict: bool
-) -> list[CarriedLoad]:
-    return queries.carried_loads(connection, job_id, price, utilisation, strict=strict)
-
-
 def show(
     job_id: str, view: View, price: float | None = None, utilisation: float | None = None, *, strict: bool = False
 ) -> None:
     """Show a card and a row for each arm; nothing for a study without a search."""
-    loads = carried_loads(job_id, price, utilisation, strict=strict)
+    loads = _carried_loads(job_id, price, utilisation, strict=strict)
     if not loads:
         return
     st.subheader("Capacity within the SLO", anchor=False)

@@ -1,4 +1,4 @@
-"""Tables of verdicts on pairs of arms, and of the findings of the checks."""
+"""Tables of verdicts on pairs of arms."""
 
 from __future__ import annotations
 
@@ -9,21 +9,15 @@ import pandas as pd
 
 from lab.comparison.agreement import Agreement
 from lab.comparison.effect import Interval
+from lab.comparison.verdict import MARKS
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from webapp.shared.tables import Column, columns
 
-SIGNS = {
-    "faster": "▲ faster",
-    "slower": "▼ slower",
-    "no difference": "= no difference",
-    "inconclusive": "? inconclusive",
-    "control": "≡ control",
-}
+SIGNS: dict[str, str] = {word: f"{mark} {word}" for word, mark in MARKS.items()}
 _HELP = {
     False: "At most 5 % of a table's verdicts are expected to be wrong; no difference: within 2 %",
     True: "With 95 % confidence no verdict of the table is wrong; no difference: within 2 %",
 }
-_FINDINGS = ["severity", "arm", "category", "pattern", "repeat", "sentence", "advice", "check_name", "run_id"]
 
 
 def verdicts(comparison: StudyComparison, agreed: Sequence[Agreement] | None, category: str | None) -> pd.DataFrame:
@@ -98,18 +92,3 @@ def verdict_config(table: pd.DataFrame, *, strict: bool) -> dict[str, Any]:
         degenerate=Column("Degenerate", "%.0f %%", "Share of the outputs that are long enough to judge"),
     )
     return shown | dict.fromkeys(hidden)
-
-
-def findings(table: pd.DataFrame) -> pd.DataFrame:
-    return table[_FINDINGS]
-
-
-def findings_config() -> dict[str, Any]:
-    return columns(
-        *("arm", "category", "pattern", "repeat", "run_id"),
-        pinned="severity",
-        severity=Column("Severity", width="small"),
-        sentence=Column("Finding", width="large"),
-        advice=Column("What to do", width="large"),
-        check_name=Column("Check"),
-    )

@@ -89,8 +89,8 @@ def test_programs_read_the_surface_as_a_document(studied: Settings) -> None:
 def test_the_examples_of_the_sql_page_find_turns_and_contexts(studied: Settings) -> None:
     by_turn, by_context = (
         run_sql(studied, example.sql).table.to_pandas()
-        for example in EXAMPLES
-        if "by turn" in example.title or "length of context" in example.title
+        for title, example in EXAMPLES.items()
+        if "by turn" in title or "length of context" in title
     )
     alone = by_turn[(by_turn["arm"] == "draft") & (by_turn["concurrency"] == 1)]
     assert alone[["turn", "acceptance_length", "requests"]].to_numpy().tolist() == [[1, 1.5, 3], [2, 3.0, 3]]

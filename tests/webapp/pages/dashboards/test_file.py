@@ -18,7 +18,7 @@ from webapp.shared.downloads import About
 
 HOSTILE = "</script><script>document.title='owned'</script><b>&amp;\u2028"
 MOMENT = datetime(2026, 11, 21, 4, 0, tzinfo=UTC)
-ABOUT = About(HOSTILE, "", "Drafthouse", MOMENT, "http://127.0.0.1:8501/dashboards?dashboard=x")
+ABOUT = About(HOSTILE, "", MOMENT, "http://127.0.0.1:8501/dashboards?dashboard=x")
 ROWS = pd.DataFrame({"arm": [HOSTILE, "b"], "value": [1.5, float("nan")]})
 
 
@@ -28,7 +28,7 @@ def figure(rows: pd.DataFrame, *panels: str) -> Figure:
 
 
 def sheet(shown: Figure | None, problem: str = "", link: str = "http://127.0.0.1:8501/results?job=j&metric=x") -> Sheet:
-    return Sheet(About(HOSTILE, "a note", "Drafthouse", MOMENT, link), HOSTILE, problem, shown, shown, is_wide=False)
+    return Sheet(About(HOSTILE, "a note", MOMENT, link), HOSTILE, problem, shown, shown, is_wide=False)
 
 
 def made(*sheets: Sheet) -> str:

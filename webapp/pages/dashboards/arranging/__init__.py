@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import streamlit as st
-from streamlit.runtime import exists
 
 from webapp.shared import own_scripts
 
-_SCRIPT = Path(__file__).parent / "arranging.js"
 _KEY = "dashboards-arranging"
 
 
@@ -29,8 +26,6 @@ class Arranged:
 
 def show(titles: Mapping[str, str], arrange: Callable[[Arranged], None]) -> None:
     """Add the script; call it after the cards. `titles`: one per pin, in their order."""
-    if not exists():  # a test of the page's script alone
-        return
 
     def on_change() -> None:
         arranged = st.session_state[_KEY].arranged
@@ -39,4 +34,4 @@ def show(titles: Mapping[str, str], arrange: Callable[[Arranged], None]) -> None
             arrange(Arranged(arranged["pin"], before, is_wide))
 
     cards = [{"pin": pin_id, "title": title} for pin_id, title in titles.items()]
-    own_scripts.component(_SCRIPT)(key=_KEY, data={"cards": cards}, height=1, on_arranged_change=on_change)
+    own_scripts.show(__file__, _KEY, data={"cards": cards}, on_arranged_change=on_change)
