@@ -336,7 +336,7 @@ def _extract_folder(archive: tarfile.TarFile, folder: str, to: Path) -> None:
 def _read(record: type[_Record], document: Mapping[str, Any]) -> _Record:
     """Read a record, without the fields that a newer lab adds to it."""
     known = {field.name: document[field.name] for field in fields(record) if field.name in document}
-    read: _Record = _adapter(record).validate_json(json.dumps(known))
+    read: _Record = _adapter(record).validate_json(json.dumps(known))  # type: ignore[arg-type]  # mypy: a class is hashable
     return read
 
 

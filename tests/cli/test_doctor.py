@@ -54,7 +54,7 @@ def test_a_broker_that_is_away_is_no_obstacle_to_jobs(tmp_path: Path) -> None:
 
 def test_jobs_and_bundles_that_cannot_be_read_are_named(home: Home) -> None:
     settings = home.settings
-    assert doctor._jobs(home.database) == doctor._bundles(settings.warehouse_file) == []
+    assert [*doctor._jobs(home.database)] == doctor._bundles(settings.warehouse_file) == []
     job_id = home.submit()
     with home.database.begin() as connection:
         connection.execute(jobs.update().values(study_json="{}"))

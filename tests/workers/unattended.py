@@ -20,8 +20,8 @@ from workers.worker import Worker
 def hold(number: int, file: Path) -> None:
     begins, begun = JobStatus.window_begins, itertools.count(1)
 
-    def holding(status: JobStatus, run: PlannedRun) -> None:
-        begins(status, run)
+    def holding(self: JobStatus, run: PlannedRun) -> None:
+        begins(self, run)
         if next(begun) == number:
             file.touch()
             threading.Event().wait()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from host.files import write_whole
 from host.settings import Settings
-from jobs.engines import capabilities
 from tests.migrated import copy_migrated
 from tests.warehouse.runs import write_run
 from tests.webapp.api.inside import inside
@@ -61,15 +61,15 @@ def test_a_bundle_of_which_a_part_is_asked_leaves_no_file(
     assert (answer.status_code, list(scratch.iterdir())) == (status, [])
 
 
-def store_capabilities(folder: Path) -> None:
-    capabilities._store(folder / "vllm.json", "{}")
+def store_a_text(folder: Path) -> None:
+    write_whole(folder / "vllm.json", "{}")
 
 
 def store_key_file(folder: Path) -> None:
     engine_key.with_key(folder, "key", {})
 
 
-@pytest.mark.parametrize("store", [store_capabilities, store_key_file])
+@pytest.mark.parametrize("store", [store_a_text, store_key_file])
 def test_a_file_that_cannot_be_written_leaves_no_other(tmp_path: Path, store: Callable[[Path], None]) -> None:
     with full_disk(), pytest.raises(OSError, match="File too large"):
         store(tmp_path)

@@ -166,7 +166,7 @@ def show_tables(
     def show_findings() -> None:
         found, none = published_data.findings(job_id), "The checks found nothing in these runs."
         is_shown = (category == figures.ALL_CATEGORIES) | (found["category"] == category) | found["run_id"].isna()
-        shown = found.loc[is_shown, list(tables.FINDINGS)]
+        shown = found.loc[is_shown, tables.FINDINGS]
         show_table(shown, tables.FINDING_COLUMNS, "What the checks found", view, "checks", if_empty=none)
 
     def show_failed() -> None:
