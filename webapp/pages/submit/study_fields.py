@@ -103,20 +103,28 @@ def edit_more(initial: Row, problems: Sequence[ShownProblem]) -> dict[str, Any]:
     return fields.values(*paths)
 
 
+def _readable_flags(fields: Fields) -> dict[str, Any] | None:
+    try:
+        return read_flags(fields.value("engine_flags") or "")
+    except UnreadableError:
+        return None
+
+
 def _show_thinking(fields: Fields) -> None:
     """Draw two fields for engine flags: whether the model thinks, and how the server separates its reasoning."""
-    try:
-        flags = read_flags(fields.value("engine_flags") or "")
-    except UnreadableError:
+    flags = _readable_flags(fields)
+    if flags is None:
         return
     switch = flags.get(THINKING_FLAGS[0])
     fields.set_value("thinking", switch if switch in _THINKING else "")
     fields.set_value(_PARSER_FLAG, str(flags.get(_PARSER_FLAG, "")))
 
     def take(field: str, *names: str) -> None:
-        changed = flags | dict.fromkeys(names, fields.value(field) or None)
-        text = flags_text({name: value for name, value in changed.items() if value is not None})
-        fields.set_value("engine_flags", text)
+        current = _readable_flags(fields)  # not as drawn: another field may have changed them in the same click
+        if current is not None:
+            changed = current | dict.fromkeys(names, fields.value(field) or None)
+            text = flags_text({name: value for name, value in changed.items() if value is not None})
+            fields.set_value("engine_flags", text)
 
     first, second, _ = st.columns([1, 1, 2])
     first.selectbox(

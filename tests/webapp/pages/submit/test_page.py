@@ -389,8 +389,8 @@ def test_sessions_scores_and_thinking_need_no_text(open_page: OpenPage) -> None:
         ("number_input", "workloads-0-sessions.think_s", 4.0),
         ("selectbox", "workloads-0-score", "number"),
         ("text_input", "reasoning-parser", "qwen3"),
+        ("selectbox", "thinking", "false"),
     )
-    set_value(app, "selectbox", "thinking", "false")
     made = shown_study(app)
     assert made.workloads[0].sessions == Sessions(max_turns=6, think="exponential", think_s=4.0)
     assert made.workloads[0].score == "number"
