@@ -2,11 +2,13 @@
 // been answered and drawn, however late. Runs before the page's own scripts.
 (() => {
   // Of the messages BackMsg, ClientState, ForwardMsg, ForwardMsgMetadata and RunIdentity, by streamlit/proto.
-  const RERUN = 11, HEARTBEAT = 17, FRAGMENT = 5, IS_AUTOMATIC = 6;
+  const RERUN = 11, FRAGMENT = 5, IS_AUTOMATIC = 6;
   const METADATA = 2, BEGUN = 4, ENDED = 6, HEARTBEAT_ACK = 26, RUN = 6, FRAGMENTS = 2;
   const FOR_A_RERUN = 2;  // a run that ended because another follows
   const ECHO = new Uint8Array([0x88, 0x01, 0x01]);  // a heartbeat, which the server acknowledges in its turn
   const QUIET_LOOKS = 3;
+  // The server forgets what it has not sent yet as a run begins, acknowledgements too: then another echo is sent.
+  const LOST_AFTER_LOOKS = 20;
   // A fragment that is there no longer is never run: nothing was drawn for so many looks.
   const DROPPED_AFTER_LOOKS = 50;
   const IDLE = "[data-testid=stApp][data-test-script-state=notRunning][data-test-connection-state=CONNECTED]";
@@ -46,19 +48,18 @@
       this.asked = new Set();  // "" for the whole page, or a fragment: runs for a person's sake that have not begun
       this.isDrawing = true;  // until the first run has ended
       this.isRunning = false;  // also by itself, as fragments that look again every second do
-      this.sent = this.echoed = this.looks = 0;
+      this.awaited = this.looks = 0;  // looks since the last echo that has not come back; looks at a page at rest
       socket?.addEventListener("message", (event) => this.hear(fields(new Uint8Array(event.data))));
     }
 
     say(message) {
-      if (message.has(HEARTBEAT)) this.sent += 1;
       if (!message.has(RERUN)) return;
       const state = fields(only(message, RERUN));
       if (!only(state, IS_AUTOMATIC)) this.asked.add(text(only(state, FRAGMENT) ?? new Uint8Array()));
     }
 
     hear(message) {
-      if (message.has(HEARTBEAT_ACK)) this.echoed += 1;
+      if (message.has(HEARTBEAT_ACK)) this.awaited = 0;
       if (message.has(BEGUN)) {
         const run = only(fields(only(message, METADATA)), RUN), fragments = fields(run).get(FRAGMENTS) ?? [];
         this.isRunning = true;
@@ -77,7 +78,10 @@
         window.conversation = unheard();  // the page opens another one, on which it may have nothing to say
         return false;
       }
-      if (this.echoed < this.sent) return false;
+      if (this.awaited > 0) {
+        if (this.awaited++ >= LOST_AFTER_LOOKS) this.echo();
+        return false;
+      }
       const isStill = !this.isDrawing && (this.isRunning || document.querySelector(IDLE) !== null);
       this.looks = isStill ? this.looks + 1 : 0;
       if (this.looks >= (this.asked.size ? DROPPED_AFTER_LOOKS : QUIET_LOOKS)) {
@@ -85,8 +89,14 @@
         this.looks = 0;
         return true;
       }
-      this.socket?.send(ECHO);
+      this.echo();
       return false;
+    }
+
+    echo() {
+      if (this.socket === null) return;
+      this.awaited = 1;
+      this.socket.send(ECHO);
     }
   }
 
