@@ -191,6 +191,7 @@ class _SameOrigin(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: urllib.request.Request, *answer: Any) -> urllib.request.Request | None:
         to, asked = urlsplit(str(answer[-1])), urlsplit(req.full_url)
         if (to.scheme, to.netloc) != (asked.scheme, asked.netloc):
+            answer[0].close()
             raise AccessError(
                 f"{_FAILED}: the provider redirects from {asked.netloc} to {to.netloc}: see its addresses"
             )
@@ -278,7 +279,10 @@ def _ask(url: str, form: Mapping[str, str] | None = None, authorization: str = "
         with urllib.request.build_opener(_SameOrigin).open(request, timeout=_TIMEOUT_S) as answer:
             value = json.loads(_read(answer))
     except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-        code = f" ({error.code})" if isinstance(error, urllib.error.HTTPError) else ""
+        code = ""
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # its connection would stay open for as long as the exception is known
+            code = f" ({error.code})"
         raise AccessError(f"{_FAILED}: the provider does not answer{code}. Try again in a moment") from None
     if not isinstance(value, dict):
         raise AccessError(f"{_FAILED}: the provider's answer is not understood")
