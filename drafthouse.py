@@ -254,7 +254,8 @@ class Lab:
         try:
             return self._opener.open(request, timeout=_TIMEOUT_S)
         except urllib.error.HTTPError as error:
-            raise _refusal(error, self.url) from None
+            with error:  # else a body that is not read to its end keeps the connection open
+                raise _refusal(error, self.url) from None
         except (OSError, http.client.HTTPException) as error:
             raise LabError(f"the lab at {self.url} cannot be reached: {getattr(error, 'reason', error)}") from None
 
