@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,15 +19,17 @@ def sha256_of(file: Path) -> str:
 
 
 def write_whole(file: Path, text: str, *, private: bool = False) -> None:
-    """Write or replace the file, which nobody else can read at any moment if it is private. One that was just written
-    may still be lost in a power cut.
+    """Write or replace the file. After a power cut it is the old or the new one. A private file can be read by nobody
+    else at any moment.
     """
-    writing = file.with_suffix(f".{os.getpid()}.writing")
+    writing = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.writing")
+    writing.unlink(missing_ok=True)  # of a process that had this id
     try:
-        if private:
-            writing.unlink(missing_ok=True)
-            writing.touch(0o600, exist_ok=False)
-        writing.write_text(text, encoding="utf-8")
+        descriptor = os.open(writing, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+            opened.write(text)
+            opened.flush()
+            os.fsync(descriptor)
         writing.replace(file)
     finally:
         writing.unlink(missing_ok=True)

@@ -102,7 +102,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("max_model_len", "the longest context that the draft works on", whole(1), "4096", _DRAFTS),
     Option("enforce_eager", "no CUDA graphs for the draft", switch, "true", _DRAFTS),
     Option("revision", "the draft's branch, tag or commit", text, '"main"', _DRAFTS),
-    Option("code_revision", "that of its code", text, '"main"', _DRAFTS),
+    Option("code_revision", "the branch, tag or commit of the draft's code", text, '"main"', _DRAFTS),
     Option("draft_load_config", "how it is loaded", table, "{}", _DRAFTS),
     Option(
         "index_share_for_mtp_iteration",

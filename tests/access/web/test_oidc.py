@@ -369,12 +369,12 @@ def test_a_description_that_lacks_something_is_said_in_a_sentence(
 
 @pytest.mark.parametrize("keys", [{}, {"keys": None}, {"keys": [{"kty": "EC", "crv": "P-9", "x": "a", "y": "b"}]}])
 def test_keys_that_nobody_understands_are_said_in_a_sentence(settings: Settings, keys: dict[str, Any]) -> None:
-    provider = described(settings, "an address that is none")
+    provider = described(settings, "not an address")
     provider._keys = keys
     with pytest.raises(AccessError, match="its answer is not valid"):
         provider._verified("a.b.c", NONCE)
     with pytest.raises(AccessError, match="the provider does not answer"):
-        described(settings, "an address that is none")._exchanged({"code": "x"})
+        described(settings, "not an address")._exchanged({"code": "x"})
 
 
 def provider_that_says(answers: Mapping[str, object]) -> AbstractContextManager[tuple[str, list[str]]]:
