@@ -19,6 +19,7 @@ from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.lab.validity.healthy import healthy
 from tests.warehouse.asking import ask
+from tests.warehouse.ingest.processes import ingester, log, until
 from tests.webapp.homes import WORKER, claimed_job, finish, make_home
 from tests.webapp.test_finished_study import BEGAN, EARLIER, LATER, everything_said, measure
 from warehouse.app_db.engine import open_engine
@@ -42,14 +43,32 @@ def settings(tmp_path: Path) -> Settings:
     return make_home(tmp_path)
 
 
-def ended_study(settings: Settings) -> str:
-    """A study of three arms and repeats that has ended, after one that informs its noise."""
+def measured_study(settings: Settings) -> str:
+    """A study of three arms and repeats that has ended, after one that informs its noise; neither is ingested."""
     measure(settings, "earlier", EARLIER)
     job_id = claimed_job(settings, study(name="asked"))
     measure(settings, job_id, BEGAN)
     finish(settings, job_id, "done")
+    return job_id
+
+
+def ended_study(settings: Settings) -> str:
+    job_id = measured_study(settings)
     ingest_all(settings)
     return job_id
+
+
+def test_the_ingesters_own_process_stores_and_publishes_the_verdicts(settings: Settings) -> None:
+    """It does without libraries that this process has imported."""
+    job_id = measured_study(settings)
+    with ingester(settings):
+        until(lambda: log(settings).exists() and (are_published(settings) or b"ERROR" in log(settings).read_bytes()))
+    assert b"ERROR" not in log(settings).read_bytes(), log(settings).read_text()
+    assert {row[0] for row in ask(settings, "SELECT DISTINCT job_id FROM answers")} == {job_id}
+
+
+def are_published(settings: Settings) -> bool:
+    return settings.warehouse_file.exists() and bool(ask(settings, ROWS))
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import duckdb
-import pandas as pd
 
 from lab.comparison.compare import CellRuns, Comparison
 from lab.comparison.starts import StartScatter
@@ -17,6 +17,9 @@ from lab.metrics.catalogue import better
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from warehouse.queries.comparing.paired_runs import known_metric
 from warehouse.queries.results import frame
+
+if TYPE_CHECKING:
+    import pandas as pd  # the ingester reads this module and does without
 
 #: Choices for rows and columns.
 SIDES = ("workload", "dataset", "category", "load", "concurrency")
@@ -154,6 +157,8 @@ def with_ratios(values: pd.DataFrame, comparison: StudyComparison | None) -> pd.
 
     All are null for the baseline, where nothing is compared, and without a comparison.
     """
+    import pandas as pd  # noqa: PLC0415 - see above
+
     pairs = () if comparison is None else comparison.pairs
     ratios = pd.DataFrame([_row(pair) for pair in pairs], columns=_RATIOS)
     ratios = ratios.astype({"concurrency": "int64", "ratio": float, "low": float, "high": float})
