@@ -151,17 +151,21 @@ def rejection(error: Exception) -> str:
 
 
 def record_rejection(connection: duckdb.DuckDBPyConnection, path: str, error: str) -> bool:
-    """Record why the bundle at `path` (relative to the bundles) was rejected, or why the runs of the job at `path`
-    could not be judged together; False if that is recorded already.
+    """Record why the bundle at `path` (relative to the bundles) was rejected, or why the job at `path` could not be
+    judged; False if that is recorded already.
     """
     recorded = connection.execute("SELECT error FROM rejected_bundles WHERE path = ?", [path]).fetchone()
     if recorded == (error,):
         return False
     row = {"path": path, "error": error, "rejected_at": datetime.now(UTC)}
     with transaction(connection):
-        connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [path])
+        forget_rejection(connection, path)
         insert(connection, {"rejected_bundles": pa.Table.from_pylist([row])})
     return True
+
+
+def forget_rejection(connection: duckdb.DuckDBPyConnection, path: str) -> None:
+    connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [path])
 
 
 def forget_removed(connection: duckdb.DuckDBPyConnection, root: Path) -> bool:

@@ -15,6 +15,7 @@ from lab.validity.checks.repeats import FIGURES
 from lab.validity.evidence import Lengths
 from warehouse.bundles.imported_bundle import is_imported, read_known_of_all, read_record, requests_bytes
 from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder, read_run
+from warehouse.ingest.bundle_rows import forget_rejection
 from warehouse.ingest.imported import without_requests
 from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
 from warehouse.queries.results import COMPARED
@@ -136,7 +137,7 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str, seen:
     fired = [vars(finding) | {"job_id": job_id, "check_name": finding.check} for finding in verdict.findings]
     capacities = _capacities(connection, job_id, [run.run for run in runs], metrics)
     with transaction(connection):
-        connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [job_id])
+        forget_rejection(connection, job_id)
         for table in ("study_validity", "study_findings", "capacities"):
             connection.execute(f"DELETE FROM {table} WHERE job_id = ?", [job_id])  # noqa: S608 - names are ours
         insert(connection, {"study_validity": rows(STUDY_VERDICT_COLUMNS, [judged])})

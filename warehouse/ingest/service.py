@@ -32,7 +32,15 @@ from warehouse.bundles.store import open_store
 from warehouse.bundles.uploads import upload_all, uploading
 from warehouse.ingest import judgements
 from warehouse.ingest.app_tables import AppReader, AppTables, replicate_app_tables
-from warehouse.ingest.bundle_rows import add_bundles, batches, forget_removed, forget_runs, record_rejection, rejection
+from warehouse.ingest.bundle_rows import (
+    add_bundles,
+    batches,
+    forget_rejection,
+    forget_removed,
+    forget_runs,
+    record_rejection,
+    rejection,
+)
 from warehouse.ingest.job_verdicts import SeenRuns, changed_jobs, judge_jobs
 from warehouse.ingest.master import MASTER_ERRORS, only_ingester, refresh
 from warehouse.ingest.new_bundles import NewBundles, StoredBundles
@@ -238,18 +246,23 @@ def _store_verdicts(ingester: Ingester, deadline_s: float) -> bool:
 
 
 def _store_verdict(ingester: Ingester, job: Row) -> None:
-    """Judge a job and store its verdicts. One that cannot be judged, or written, does not stop the others: the next
-    ingester tries it again, and until then its verdicts are computed when they are shown.
+    """Judge a job and store its verdicts. One that cannot be judged, or written, is recorded and does not stop the
+    others: the next ingester tries it again, and until then its verdicts are computed when they are shown.
     """
+    job_id = job["job_id"]
     try:
         judgement = judgements.judge_ended_job(ingester.connection, job)
         judgements.store_judgement(ingester.connection, ingester.settings.bundles, judgement)
-        ingester.published = False
     except Exception as error:
         if isinstance(error, MASTER_ERRORS) and not isinstance(error, OSError):  # the disk of the verdicts
             raise
-        _log.exception("the verdicts of %s are not stored", job["job_id"])
-        ingester.unjudgeable.add(job["job_id"])
+        _log.exception("the verdicts of %s are not stored", job_id)
+        ingester.unjudgeable.add(job_id)
+        record_rejection(ingester.connection, job_id, f"its verdicts are not stored: {rejection(error)}")
+    else:
+        if job_id not in ingester.set_aside:
+            forget_rejection(ingester.connection, job_id)
+    ingester.published = False
 
 
 def _read_judgements(ingester: Ingester) -> None:

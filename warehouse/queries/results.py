@@ -136,7 +136,7 @@ def failed_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
 
 
 def rejected_bundles(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
-    """path (a bundle's, or a job's if its runs could not be judged together), error (a sentence, perhaps followed by a
+    """path (a bundle's, or a job's if it could not be judged), error (a sentence, perhaps followed by a
     traceback), rejected_at; the last first.
     """
     return frame(con, "SELECT path, error, rejected_at FROM rejected_bundles ORDER BY rejected_at DESC, path")

@@ -220,9 +220,13 @@ def test_jobs_are_judged_although_one_of_them_cannot_be(settings: Settings, monk
     monkeypatch.setattr(judging, "judge_ended", fails_for_one)
     ingest_all(settings)
     assert stored_ids(settings.bundles) == [f"{ids[1]}~ended-0"]
+    [(path, error)] = ask(settings, "SELECT path, error FROM rejected_bundles")
+    assert path == ids[0]
+    assert error.startswith("its verdicts are not stored: ZeroDivisionError")
     monkeypatch.undo()
     ingest_all(settings)
     assert len(stored_ids(settings.bundles)) == 2
+    assert ask(settings, "SELECT * FROM rejected_bundles") == []
 
 
 def claimed_again(settings: Settings) -> str:

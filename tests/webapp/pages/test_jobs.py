@@ -25,6 +25,7 @@ from tests.webapp.page_text import click, ran, words
 from warehouse.app_db.engine import open_engine
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.ingest.service import ingest_all
+from warehouse.queries.comparing import judging
 from webapp.pages.jobs import detail, history, runs, sections, workers
 from webapp.pages.jobs.queue_controls import queue_sentence
 
@@ -337,9 +338,12 @@ def test_a_link_opens_a_job_to_retry_or_run_again(open_page: OpenPage, settings:
     assert all(escaped in head for escaped in (r"\<script\>", r"\$x\$", r"\:smile\:", r"\[a\]\("))
 
 
-def test_unreadable_jobs_and_bundles_are_named_with_tracebacks_beside_the_others(
-    open_page: OpenPage, settings: Settings
+def test_what_cannot_be_read_or_judged_is_named_with_tracebacks_beside_the_rest(
+    open_page: OpenPage, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    measured = failed_job(settings, study(name="measured"), "the last run failed")
+    write_run(settings.bundles, job_id=measured, run_id="a run")
+    monkeypatch.setattr(judging, "judge_ended", lambda *_: 1 / 0)
     unreadable, other = (
         queue.submit(settings, study(name=HOSTILE), actor=ADMIN),
         queue.submit(settings, study(name="another"), actor=ADMIN),
@@ -355,9 +359,12 @@ def test_unreadable_jobs_and_bundles_are_named_with_tracebacks_beside_the_others
     assert f"job {unreadable} cannot be read by this Drafthouse (ValidationError: " in shown
     assert "**job-1/run-1** :gray[since " in shown
     assert "requests.parquet cannot be read" in shown
-    assert any("Traceback" in code.value and "ValidationError" in code.value for code in app.code)
+    for error in ("ValidationError", "ZeroDivisionError"):
+        assert any("Traceback" in code.value and error in code.value for code in app.code)
+    assert "1 bundle cannot be ingested" in shown
+    assert "1 study cannot be judged" in shown
     assert "**another**" in shown
-    assert app.selectbox(key="job").options == [f"another · {other}"]
+    assert f"another · {other}" in app.selectbox(key="job").options
     ran(app.button(key=f"cancel-set-aside-{unreadable}").click().run())
     assert f"{unreadable}, cancelled]" in words(app)
 

@@ -1,4 +1,4 @@
-"""Unreadable jobs, and bundles that the ingester rejected, with their tracebacks."""
+"""Unreadable jobs, bundles that the ingester rejected and studies that it could not judge, with their tracebacks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,20 @@ _rejected_bundles = published_query()(results.rejected_bundles)
 
 
 def show(engine: sa.Engine) -> None:
-    """Show unreadable jobs and rejected bundles, if there are any."""
+    """Show unreadable jobs, rejected bundles and studies without verdicts, if there are any."""
     with show_user_errors():
         jobs = queue.set_aside(engine, _MOST_READ)
         bundles = None if published_data.publication() is None else _rejected_bundles()
     if jobs:
         _show_jobs(engine, jobs)
     if bundles is not None and not bundles.empty:
-        _show_bundles(bundles)
+        is_job = ~bundles["path"].str.contains("/")
+        _show_rejected(
+            bundles[~is_job], ("bundle", "bundles"), "cannot be ingested; a repaired bundle is ingested within a minute"
+        )
+        _show_rejected(
+            bundles[is_job], ("study", "studies"), "cannot be judged; the ingester tries again when it starts"
+        )
 
 
 def _show_jobs(engine: sa.Engine, jobs: Sequence[SetAside]) -> None:
@@ -51,16 +57,17 @@ def _show_jobs(engine: sa.Engine, jobs: Sequence[SetAside]) -> None:
             _show_reason(job.reason, job.traceback)
 
 
-def _show_bundles(bundles: pd.DataFrame) -> None:
-    head = f"{count(len(bundles), 'bundle')} cannot be ingested; those that are repaired are ingested within a minute"
-    st.warning(head, icon=":material/report:")
+def _show_rejected(rejected: pd.DataFrame, nouns: tuple[str, str], problem: str) -> None:
+    if rejected.empty:
+        return
+    st.warning(f"{count(len(rejected), *nouns)} {problem}", icon=":material/report:")
     with st.expander("Which, and why"):
-        for row in bundles.head(_MOST_SHOWN).to_dict("records"):
+        for row in rejected.head(_MOST_SHOWN).to_dict("records"):
             st.markdown(f"**{literal(row['path'])}** :gray[since {moment(row['rejected_at'])}]")
             reason, _, trace = row["error"].partition("\n")
             _show_reason(reason, trace)
-        if len(bundles) > _MOST_SHOWN:
-            st.caption(f"The table `rejected_bundles` on the SQL page has the other {len(bundles) - _MOST_SHOWN}.")
+        if len(rejected) > _MOST_SHOWN:
+            st.caption(f"The table `rejected_bundles` on the SQL page has the other {len(rejected) - _MOST_SHOWN}.")
 
 
 def _show_reason(reason: str, trace: str) -> None:
