@@ -56,7 +56,7 @@ streams, repeats and arms fired in 0 of 400 simulated runs and 0 of 160 studies.
 No check can see a first token that is early by less than half a step or behind a slow network, speculation faked in
 counters and events alike, or one refused prompt before it is compared with the baseline's.
 
-Generated from `lab/validity/`; `drafthouse checks --json` also says what each check reads.
+`drafthouse checks --json` also says what each check reads.
 
 ## The known traps
 

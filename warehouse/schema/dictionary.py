@@ -22,8 +22,7 @@ run), `valid_latest_runs` (the last valid run of each cell) and `requests` (one 
 
 Times are UTC, units are in the names, null means unknown, never zero. Types are given for lists; `DESCRIBE results`
 shows the others. ↑: higher is better, ↓: lower is better. Columns with one meaning share a line, and a column of
-several relations is described in the first of them (`a` to `d`: all columns there from `a` to `d`). Generated from the
-comments in the warehouse.
+several relations is described in the first of them (`a` to `d`: all columns there from `a` to `d`).
 """
 #: A latency has one column for each statistic, next to each other: they share a row.
 _STATISTIC = re.compile(r"\b(mean|\d+th percentile \(linear\)) of\b")
