@@ -118,13 +118,13 @@ USES: Mapping[str, tuple[Use, ...]] = {
             "metric",
             "vllm:prefix_cache_queries_total",
             "0.9.2",
-            "its `vllm:gpu_` form is read, in 0.8.5 in blocks instead of tokens",
+            "`vllm:gpu_prefix_cache_queries_total` is read, in 0.8.5 in blocks instead of tokens",
         ),
         Use(
             "metric",
             "vllm:prefix_cache_hits_total",
             "0.9.2",
-            "its `vllm:gpu_` form is read, in 0.8.5 in blocks instead of tokens",
+            "`vllm:gpu_prefix_cache_hits_total` is read, in 0.8.5 in blocks instead of tokens",
         ),
         Use(
             "metric",
