@@ -11,19 +11,15 @@ from lab.errors import UserError
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 JobName = Annotated[
     str,
-    typer.Argument(
-        metavar="JOB", help="A job's id, or a study's name for its newest job, as `drafthouse jobs` lists them."
-    ),
+    typer.Argument(metavar="JOB", help="A job's id, or a study's name for its newest job."),
 ]
 #: A study that has results.
 StudyId = Annotated[str, typer.Argument(help="A job's id, the beginning of a study's digest, or a study's name.")]
 #: A study to be measured.
 StudyName = Annotated[
-    str, typer.Argument(help="A preset, or a file with a study in TOML or JSON; - reads TOML from standard input.")
+    str, typer.Argument(help="A preset, or a file in TOML or JSON; - reads TOML from standard input.")
 ]
-AsReference = Annotated[
-    bool, typer.Option("--reference", help="Scale down to the reference pair: minutes without a GPU.")
-]
+AsReference = Annotated[bool, typer.Option("--reference", help="Scale down to the reference pair: minutes, no GPU.")]
 OnEngine = Annotated[str | None, typer.Option("--engine", help="Run vllm's arms on this engine, such as vllm-0-14-1.")]
 Wait = Annotated[
     bool, typer.Option("--wait", help="Wait until the job ends; exit status 1 if a run failed or none is valid.")

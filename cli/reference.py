@@ -75,8 +75,8 @@ def _section(verb: Verb, often: Collection[str]) -> str:
 
 
 def _described(parameter: object) -> str:
-    """Return the line that describes an argument or option, or nothing for an argument without help."""
-    if isinstance(parameter, TyperArgument) and parameter.help:
+    """Return the line that describes an argument or option; nothing for an argument that another verb lists."""
+    if isinstance(parameter, TyperArgument) and parameter.help and not parameter.help.startswith("As `drafthouse "):
         return f"- `{_name(parameter)}`: {parameter.help}"
     if isinstance(parameter, TyperOption):
         default = "" if parameter.is_flag or parameter.default is None else f" ({parameter.default})"

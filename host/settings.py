@@ -81,7 +81,7 @@ class Settings(BaseSettings):
     bundles_url: str | None = Field(
         default=None,
         alias="bundles",
-        description="object store of the measured runs: s3://bucket/prefix (or gs://, az://, file://); default: none",
+        description="object store of the measured runs: s3://bucket/prefix (gs://, az://, file://)",
     )
     datasets_dir: Path | None = Field(
         default=None, description="folder of registered datasets; default: datasets under home"
@@ -117,7 +117,7 @@ class Settings(BaseSettings):
     web_oidc_name_claim: str = Field(default="email", description="claim that names a user")
     web_oidc_role_claim: str = Field(
         default="",
-        description="claim with a user's role, that of new users if it names none; default: `drafthouse user` sets it",
+        description="claim with a user's role; default: `drafthouse user` sets the role",
     )
     web_oidc_new_users: Literal["refused", "viewer", "submitter"] = Field(
         default="refused", description="role of a provider's user at the first sign-in"
@@ -126,14 +126,14 @@ class Settings(BaseSettings):
         default=30,
         ge=0,
         le=3650,
-        description="days without a sign-in after which a user's tokens and shared links are suspended; 0: never",
+        description="days without a sign-in after which a user's tokens and shared links pause; 0: never",
     )
     web_public_hosts: str = Field(
         default="",
         description="names by which browsers reach the page, separated by commas; others are refused",
     )
     web_https: bool = Field(
-        default=False, description="browsers reach the page by https: cookies are sent by https only"
+        default=False, description="browsers reach the page by https, and send cookies by https only"
     )
     web_proxies: str = Field(
         default="",
@@ -150,7 +150,7 @@ class Settings(BaseSettings):
     )
     web_share_by: Literal["everybody", "owners", "administrators"] = Field(
         default="owners",
-        description="who may create links without a login: everybody, owners (of the study or run), or administrators",
+        description="who may create links without a login: everybody, owners or administrators",
     )
     web_snapshots: int = Field(
         default=3,
@@ -183,13 +183,13 @@ class Settings(BaseSettings):
     )
     suspend_idle_engines: bool | None = Field(
         default=None,
-        description="suspend the other arms' engines while an arm is measured; default: without a GPU",
+        description="suspend other arms' engines while an arm is measured; default: without a GPU",
     )
     keep_engines_for_s: float = Field(
         default=0.0,
         ge=0,
         le=86_400,
-        description="how long the engines of a study stay up after it, in case the next one would start the very same; "
+        description="how long a study's engines stay up for a next study that would start the very same; "
         "they hold their memory; 0: they end with it",
     )
     lease_s: float = Field(

@@ -35,7 +35,7 @@ def updated(document: str) -> str:
 def _section(format_: Format) -> Iterator[str]:
     yield f"### {format_.title}"
     yield ""
-    yield f"`--tool {format_.name}`, tested with files of {format_.seen_versions}."
+    yield f"`{format_.name}`, {format_.seen_versions}"
     yield ""
     first = next(other for other in FORMATS.values() if other.figures is format_.figures)
     if first is not format_:
@@ -49,21 +49,26 @@ def _section(format_: Format) -> Iterator[str]:
         star = starred[figure.path]
         column, remark = _becomes(figure)
         lines.setdefault(column, {}).setdefault(remark, []).append(star if times[star] > 1 else figure.path)
+    plain, remarked = [], []
     for column, fields in lines.items():
-        named = (
+        named = "; ".join(
             ", ".join(_shortened(list(dict.fromkeys(paths)))) + (f" ({remark})" if remark else "")
             for remark, paths in fields.items()
         )
-        yield f"- {'; '.join(named)}: {column}"
+        if any(fields):
+            remarked.append(f"- {named}: {column}")
+        else:
+            plain.append(named if named == column else f"{named}: {column}")
+    if plain:
+        yield f"- {'; '.join(plain)}"
+    yield from remarked
     yield from (f"- `{field}`: {became}" for field, became in format_.notes.items())
 
 
 def _becomes(figure: Figure) -> tuple[str, str]:
     """Return the column, without its statistic, and the remark. Fields of one column share a line."""
-    factor = f"× {figure.factor:g}" if figure.factor != 1.0 else ""
-    remark = "; ".join(part for part in (factor, figure.remark) if part)
     column = re.sub(r"_(mean|p\d+)_ms$", "_*_ms", figure.becomes or "")
-    return f"`{column}`", remark
+    return f"`{column}`", figure.remark
 
 
 def _shortened(paths: Sequence[str]) -> Iterator[str]:

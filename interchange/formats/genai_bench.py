@@ -39,7 +39,7 @@ def _figures(factor: float) -> tuple[Figure, ...]:
         Figure(f"{aggregated}mean_output_throughput_tokens_per_s", "output_tok_per_s"),
         Figure(f"{aggregated}mean_total_tokens_throughput_tokens_per_s", "total_tok_per_s"),
         Figure(f"{aggregated}mean_input_throughput_tokens_per_s", None, "no column; prompt_tokens / duration_s"),
-        *latencies_of(f"{stats}{{latency}}.{{statistic}}", _LATENCIES, "in the file's time unit", factor, _STATISTICS),
+        *latencies_of(f"{stats}{{latency}}.{{statistic}}", _LATENCIES, "", factor, _STATISTICS),
         Figure(f"{stats}output_latency.mean", None, "no column; e2e - ttft"),
         Figure(f"{stats}output_inference_speed.mean", None, "no column; about 1000 / tpot"),
         Figure(f"{stats}output_throughput.mean", None, "a mean over requests, not of the run"),
@@ -62,7 +62,6 @@ _NOTES = {
     **{f"experiment_metadata.json: {figure.path}": f"{figure.becomes}" for figure in _OF_METADATA},
     "experiment_metadata.json: benchmark_version": "the tool's version",
     "experiment_metadata.json: server_gpu_type, server_gpu_count": "hardware",
-    "experiment_metadata.json: max_requests_per_run": "not used: more requests may be sent",
 }
 
 

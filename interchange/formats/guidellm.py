@@ -60,7 +60,7 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("metrics.output_tokens_per_second.successful.mean", "output_tok_per_s"),
     Figure("metrics.tokens_per_second.successful.mean", "total_tok_per_s"),
     *(
-        Figure(f"metrics.{name}.successful.mean", f"{ours}_mean_ms", "seconds" if factor > 1 else "", factor)
+        Figure(f"metrics.{name}.successful.mean", f"{ours}_mean_ms", factor=factor)
         for name, (ours, factor) in _MEANS.items()
     ),
     Figure(

@@ -57,12 +57,11 @@ _FIGURES: tuple[Figure, ...] = (
 )
 _NOTES = {
     "successes.token_count_mismatches": "at 0, the tool's time_per_output_token is used",
-    "successes.client_fallback_requests": "at 0, its token counts are the server's and are used",
+    "successes.client_fallback_requests": "at 0, its token counts are used: they are the server's",
     "per_request_lifecycle_metrics.json": ("the requests, by stage; used if they reproduce the stage's means"),
     "per_request_lifecycle_metrics.json: request": "target, if equal for all requests",
     "per_request_lifecycle_metrics.json: info.response_metrics.chunk_times": "ttft, tpot, icl",
     "per_request_lifecycle_metrics.json: info.response_metrics.server_usage": "prompt_tokens, completion_tokens",
-    "config.yaml": "not used: foreign YAML is not read",
 }
 
 

@@ -27,7 +27,6 @@ _NOTES = {
     "model_id": "a label arm: it names the method, not the target",
     "category": "a label; each category is a run",
     "choices.*.accept_lengths": "left out (by round, without a mark where a turn ends)",
-    "question_id, answer_id, tstamp": "not read",
 }
 
 

@@ -60,7 +60,7 @@ USES: Mapping[str, tuple[Use, ...]] = {
             "flag",
             "per-request-spec-decode-metrics",
             "0.29.0",
-            "not passed: acceptance comes from the counters; that of each request, and of categories, is unknown",
+            "not passed: the acceptance of requests and categories is unknown",
             matters="speculating",
         ),
         Use("request field", "ignore_eos", "0.8.5", "answers end where the model ends them: `output_length`"),

@@ -87,7 +87,7 @@ def run(settings: Settings, stop: threading.Event) -> None:
 
 
 def tend(settings: Settings, database: sa.Engine, now: datetime) -> None:
-    """Do once what is to be done now."""
+    """Bring every series up to date, once: take up results, measure suspicious nights again, queue what is due."""
     for series in store.all_series(database):
         nights = _recent(database, series)
         if series.is_imported:

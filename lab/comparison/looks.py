@@ -54,10 +54,9 @@ def raised(like: int) -> float:
 
 
 def paid(p_values: Array, blocks: Array, like: Sequence[int]) -> Array:
-    """Return the p values with their looks paid for: of cells with these numbers of blocks, looked at after every
-    block.
+    """Adjust the p values of cells for interim analyses: after each of these numbers of blocks.
 
-    `like` is, for each, the number of like claims that it is one of (`raised`).
+    `like` has, for each p value, the number of like claims that it is one of (`raised`).
     """
     log_p_values = [
         np.interp(math.log(p), _log_bounds(raised(count))[row], np.log(_LEVELS), right=0.0) if p > 0 else -math.inf

@@ -123,7 +123,7 @@ def averaged(numbers: Array, units: Sequence[Sequence[int]]) -> Array:
 
 
 def by_block(runs: Sequence[RunSample]) -> dict[Hashable, RunSample]:
-    """Return the runs that have a value. Raises ValueError for two in a block."""
+    """Return the runs that have a value. Raises ValueError if a block has two."""
     with_value = [run for run in runs if run.value is not None]
     by_block = {run.block: run for run in with_value}
     if len(by_block) != len(with_value):

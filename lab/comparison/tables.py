@@ -86,7 +86,7 @@ class _Blocks:
 
     @property
     def is_two_way(self) -> bool:
-        """Whether cells and starts are enough to tell the noise of runs from that of starts."""
+        """Whether there are enough cells and starts to tell the noise of runs from that of starts."""
         return bool(min(self.logs.shape) > 1)
 
 

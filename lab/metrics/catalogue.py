@@ -101,8 +101,7 @@ _RUN_METRICS = (
         "requests_within_slo",
         "Requests within the SLO",
         "requests",
-        "completed requests that meet the study's SLO; in a capacity search from the intended send; null without an "
-        "SLO",
+        "completed requests that meet the SLO; in a capacity search from the intended send; null without an SLO",
         better="higher",
         short="Within SLO",
         compute=lambda data: None if data.within_slo is None else int(data.within_slo.sum()),
@@ -120,7 +119,7 @@ _RUN_METRICS = (
         "num_drafts",
         "Draft rounds",
         "rounds",
-        "verification rounds in the window, by the counters",
+        "rounds in the window, by the counters",
         compute=growth_of("num_drafts"),
     ),
     RunMetric(
@@ -196,10 +195,9 @@ _RUN_METRICS = (
         "num_forbidden_draft_tokens",
         "Forbidden draft tokens",
         "tokens",
-        "least number of drafted tokens that a grammar forbade, which are in no other count: num_speculative_tokens "
-        "x steps - num_draft_tokens, with steps = server_generation_tokens - requests_completed - "
-        "num_accepted_tokens, or num_drafts if more; null without a grammar, with failed requests, and for methods "
-        "that draft unevenly",
+        "tokens that a grammar forbade, at least; in no other count: num_speculative_tokens x steps - "
+        "num_draft_tokens, with steps = server_generation_tokens - requests_completed - num_accepted_tokens, or "
+        "num_drafts if more; null without a grammar, with failed requests, and for methods that draft unevenly",
         better="lower",
         compute=run_data.forbidden_draft_tokens,
     ),
@@ -242,7 +240,7 @@ _RUN_METRICS = (
         "answer_tokens",
         "Answer tokens",
         "tokens",
-        "completion_tokens - reasoning_tokens; null if the latter are more",
+        "completion_tokens - reasoning_tokens, if not negative",
         compute=run_data.answer_tokens,
     ),
     RunMetric(
@@ -259,20 +257,20 @@ _RUN_METRICS = (
             f"{part}_acceptance_length",
             f"Acceptance length of the {part}",
             "tokens/round",
-            f"acceptance_length of the rounds that began {when} the answer; null without reasoning",
+            "acceptance_length of the rounds that began in that part; null without reasoning",
             better="higher",
             compute=run_data.acceptance_length_of(part),
             of_text=True,
         )
-        for part, when in (("reasoning", "before"), ("answer", "in"))
+        for part in ("reasoning", "answer")
     ),
     *(
         RunMetric(
             f"{part}_tokens_per_chunk",
             f"Tokens per chunk of the {part}",
             "tokens/round",
-            f"tokens of the {part} / their chunks, without each answer's first chunk: the acceptance length there if "
-            "the server streams every round; null without reasoning",
+            "tokens / chunks of that part, without each answer's first chunk: its acceptance length if the server "
+            "streams every round; null without reasoning",
             compute=run_data.tokens_per_chunk_of(part),
         )
         for part in ("reasoning", "answer")
@@ -283,7 +281,7 @@ _RUN_METRICS = (
             f"Time to first answer token p{percentile}",
             "ms",
             f"{percentile}th percentile (linear) of the time from sending to the first output after the "
-            "reasoning, one value per completed request that has an answer",
+            "reasoning, one value per completed request with an answer",
             better="lower",
             short=f"TTFA p{percentile}",
             compute=run_data.first_answer_ms(percentile),
@@ -310,7 +308,7 @@ _RUN_METRICS = (
         "prefix_cache_hit_rate",
         "Prefix-cache hits",
         "fraction",
-        "prefix-cache hits / queries, in tokens, by the counters; else cached / all prompt tokens of answers",
+        "prefix-cache hits / queries in tokens, by the counters or else by the answers",
         compute=run_data.prefix_cache_hit_rate,
     ),
     RunMetric(
@@ -326,15 +324,14 @@ _STEADY_METRICS = (
         "steady_window_s",
         "Steady window",
         "s",
-        "while all of a closed loop's streams had a request in flight; of a run in rounds the sum over its windows; "
-        "null under a rate",
+        "while all streams of a closed loop had a request in flight; of a run in rounds the sum of its windows",
         compute=run_data.steady_window_s,
     ),
     RunMetric(
         "steady_output_tok_per_s",
         "Steady output throughput",
         "tok/s",
-        "tokens that arrived within steady_window_s / steady_window_s; null if that cannot be counted",
+        "tokens that arrived within steady_window_s / steady_window_s",
         better="higher",
         short="Steady output",
         compute=run_data.steady_tokens_per_s,
@@ -417,7 +414,7 @@ _TELEMETRY_METRICS = (
         "energy_j",
         "GPU energy",
         "J",
-        "gpu_power_w integrated over the window; null if a sample lacks it",
+        "gpu_power_w integrated over the window",
         better="lower",
         short="Energy",
         compute=lambda data: telemetry.energy_j(data.samples),
@@ -493,7 +490,7 @@ _TELEMETRY_METRICS = (
         "gpu_throttled_share",
         "GPU throttled",
         "fraction",
-        "share of samples in which power, heat or the board held back clocks",
+        "share of samples in which power, heat or the board reduced clocks",
         better="lower",
         compute=lambda data: telemetry.throttled_share(data.samples),
     ),
@@ -542,7 +539,7 @@ _TELEMETRY_METRICS = (
         "other_cpu_percent",
         "CPU of other programs, mean",
         "percent",
-        "mean share of the run's processors that other programs took",
+        "mean share of its processors that other programs took",
         better="lower",
         short="Others' CPU",
         compute=mean_of("other_cpu_percent"),

@@ -36,12 +36,12 @@ class RequestRecord:
     """One request of the measured window. None means unknown or never happened; it is never a zero in disguise."""
 
     index: Annotated[int, RecordField("position in the order of sending, from 0")]
-    prompt_id: Annotated[str, RecordField("the same prompt has the same id in every arm")]
+    prompt_id: Annotated[str, RecordField("the prompt, the same id in every arm")]
     category: Annotated[str | None, RecordField("the prompt's category in its dataset")]
     prompt: Annotated[str, RecordField("as sent")]
     requested_output_tokens: Annotated[int, RecordField("most tokens the server may generate", "tokens")]
     intended_send_s: Annotated[
-        float, RecordField("when it was due; like all times here, seconds since the window began", "s")
+        float, RecordField("when it was due; all times here are seconds since the window began", "s")
     ]
     sent_s: Annotated[float | None, RecordField("when it left the client", "s")]
     first_token_s: Annotated[float | None, RecordField("when the first output arrived", "s")]
@@ -56,32 +56,29 @@ class RequestRecord:
     finish_reason: Annotated[str | None, RecordField("why the output ended, by the server")]
     error: Annotated[str | None, RecordField("why it failed; null if it succeeded")]
     output_text: Annotated[str, RecordField("the text that came back")]
-    spec_drafts: Annotated[int | None, RecordField("verification rounds by the server's count", "rounds")] = None
-    spec_draft_tokens: Annotated[int | None, RecordField("tokens drafted for this request", "tokens")] = None
-    spec_accepted_tokens: Annotated[int | None, RecordField("drafted tokens accepted for this request", "tokens")] = (
-        None
-    )
+    spec_drafts: Annotated[int | None, RecordField("rounds by the server's count", "rounds")] = None
+    spec_draft_tokens: Annotated[int | None, RecordField("tokens drafted for it", "tokens")] = None
+    spec_accepted_tokens: Annotated[int | None, RecordField("drafted tokens accepted for it", "tokens")] = None
     sent_prompt_tokens: Annotated[
         int | None,
         RecordField(
-            "length as sent, counted by the client; more than prompt_tokens if the server truncated",
+            "length as sent, by the client's count; prompt_tokens are fewer if the server truncated",
             "tokens",
         ),
     ] = None
     output_token_ids: Annotated[
         tuple[int, ...] | None,
-        RecordField("the output's token ids; null if sampled or not reported"),
+        RecordField("its token ids; null if sampled or not reported"),
     ] = None
     session_id: Annotated[
         str | None,
-        RecordField("the conversation, with one id in every arm; null without sessions"),
+        RecordField("the conversation, the same id in every arm"),
     ] = None
-    turn: Annotated[int | None, RecordField("turn of the session, from 1; null without sessions")] = None
+    turn: Annotated[int | None, RecordField("turn of the session, from 1")] = None
     rounds_drafted: Annotated[
         tuple[int, ...] | None,
         RecordField(
-            "histogram of the verification rounds: rounds_count[i] rounds drafted rounds_drafted[i] tokens, of which "
-            "rounds_accepted[i] were accepted",
+            "histogram: rounds_count[i] rounds drafted rounds_drafted[i] tokens, and rounds_accepted[i] were accepted",
             "tokens",
         ),
     ] = None
@@ -98,13 +95,12 @@ class RequestRecord:
     expected: Annotated[str | None, RecordField("the dataset's expected answer")] = None
     tests_passed: Annotated[
         float | None,
-        RecordField("1 if the answer's code passed the expected tests, 0 if not, null if not run"),
+        RecordField("1 if the answer's code passed the expected tests, 0 if not"),
     ] = None
     reasoning_rounds: Annotated[
         int | None,
         RecordField(
-            "verification rounds that began before the answer; 0 without reasoning, null if the server does not list "
-            "its rounds",
+            "rounds that began before the answer; null if the server does not list its rounds",
             "rounds",
         ),
     ] = None
@@ -122,14 +118,14 @@ class RequestRecord:
     resent: Annotated[
         int | None,
         RecordField(
-            "times it was sent again, because the server had closed the connection",
+            "times it was sent again after the server closed the connection",
             since=14,
         ),
     ] = None
     round: Annotated[
         int | None,
         RecordField(
-            "the run's window in which it was sent, from 0; null if there was one window",
+            "the window in which it was sent, from 0; null if the run had one",
             since=15,
         ),
     ] = None
@@ -144,10 +140,10 @@ class TelemetrySample:
     """
 
     t_s: Annotated[float, RecordField("seconds since the window began", "s")]
-    loop_lag_ms: Annotated[float, RecordField("worst lag of the client's event loop in this second", "ms")]
+    loop_lag_ms: Annotated[float, RecordField("worst lag of the client's event loop", "ms")]
     requests_in_flight: Annotated[int, RecordField("requests sent and not fully answered", "requests")]
     requests_done: Annotated[int, RecordField("requests ended since the window began", "requests")]
-    chunks_received: Annotated[int, RecordField("streamed chunks received since the window began", "chunks")]
+    chunks_received: Annotated[int, RecordField("chunks received since the window began", "chunks")]
     engine_running: Annotated[int | None, RecordField("requests the engine worked on", "requests")] = None
     engine_waiting: Annotated[int | None, RecordField("requests in the engine's queue", "requests")] = None
     kv_cache_usage: Annotated[float | None, RecordField("share in use, 0 to 1", "fraction")] = None
@@ -161,7 +157,7 @@ class TelemetrySample:
     gpu_temperature_c: Annotated[float | None, RecordField("of the hottest GPU", "°C")] = None
     gpu_throttle_reasons: Annotated[
         str | None,
-        RecordField("NVML's reasons why any GPU's clocks are held back, joined by commas"),
+        RecordField("NVML's reasons for reduced clocks, joined by commas"),
     ] = None
     gpu_other_processes: Annotated[
         int | None,
@@ -170,7 +166,7 @@ class TelemetrySample:
     other_cpu_percent: Annotated[
         float | None,
         RecordField(
-            "share of the run's processors that other programs (and guests of the hypervisor) took",
+            "share of the run's processors that other programs took, with the hypervisor's other guests",
             "percent",
             since=14,
         ),
@@ -178,13 +174,13 @@ class TelemetrySample:
     run_queue: Annotated[int | None, RecordField("threads of the host that ran or waited", "threads", since=14)] = None
     memory_pressure_percent: Annotated[
         float | None,
-        RecordField("share of time in which a program waited for memory", "percent", since=14),
+        RecordField("share of time that a program waited for memory", "percent", since=14),
     ] = None
-    cpu_mhz: Annotated[float | None, RecordField("mean clock of some of the run's processors", "MHz", since=14)] = None
+    cpu_mhz: Annotated[float | None, RecordField("mean clock of some of its processors", "MHz", since=14)] = None
     cpu_throttled_percent: Annotated[
         float | None,
         RecordField(
-            "share of the periods in which the container's quota held the run back",
+            "share of periods in which the container's quota held the run back",
             "percent",
             since=14,
         ),
@@ -227,7 +223,7 @@ class Circumstances(Frozen):
     memory_bytes: Annotated[int, RecordField("of the machine")]
     os: Annotated[str, RecordField("of the machine")]
     python_version: Annotated[str, RecordField("of the client")]
-    drafthouse_revision: Annotated[str | None, RecordField("Drafthouse that measured the run")]
+    drafthouse_revision: Annotated[str | None, RecordField("Drafthouse's own revision")]
     engine: Annotated[str, RecordField("the engine that served")]
     engine_version: Annotated[str | None, RecordField("version that the engine itself reports")]
     command: Annotated[tuple[str, ...], RecordField("the engine's command", column="command_json")]
@@ -255,7 +251,7 @@ class Circumstances(Frozen):
     clock_behind_s: Annotated[
         float | None,
         RecordField(
-            "the app database's time minus the machine's; already added to started_at",
+            "the database's time minus the machine's; already added to started_at",
             "s",
             since=15,
         ),
@@ -263,7 +259,7 @@ class Circumstances(Frozen):
     start_s: Annotated[
         float | None,
         RecordField(
-            "from the engine's start to its first answer; its share of a common start",
+            "from the start to the first answer; a share, if engines started together",
             column="engine_start_s",
         ),
     ] = None
@@ -329,7 +325,7 @@ class RunRecord(Frozen):
     run_id: Annotated[str, RecordField("one execution of a cell")]
     cell_key: Annotated[
         str,
-        RecordField("the cell (arm, workload, load, repeat) in its job; all attempts share it"),
+        RecordField("arm, workload, load and repeat in its job; attempts share it"),
     ]
     job_id: Annotated[str, RecordField("the job that ran it")]
     study_id: Annotated[str, RecordField("SHA-256 of the study's content")]
@@ -349,22 +345,22 @@ class RunRecord(Frozen):
     launch_index: Annotated[int, RecordField("engine start within the job, from 0")]
     taken_over_from: Annotated[
         str | None,
-        RecordField("the launch (job_id/launch_index) of an earlier study that had started its engines", since=16),
+        RecordField("the launch (job_id/launch_index) of an earlier study whose engines it used", since=16),
     ] = None
     attempt: Annotated[int, RecordField("earlier attempts at this cell")]
     lease: Annotated[
         int | None,
-        RecordField("the lease it was measured under: how often the job had been claimed", since=15),
+        RecordField("its lease: how often the job had been claimed", since=15),
     ] = None
     status: Annotated[Literal["completed", "failed"], RecordField("completed or failed")]
     error: Annotated[str | None, RecordField("why it failed")] = None
-    ended_early: Annotated[str | None, RecordField("why a trial ended early, which is no failure")] = None
+    ended_early: Annotated[str | None, RecordField("why a trial ended early (no failure)")] = None
     started_at: str  # when the measured window began: UTC, ISO 8601
     duration_s: Annotated[float | None, RecordField("length of the measured window", column="window_s")] = None
     windows: Annotated[
         tuple[RunWindow, ...] | None,
         RecordField(
-            "the windows of a run in rounds; null if it had one",
+            "the windows of a run in rounds",
             since=15,
             column="windows_json",
         ),
@@ -372,7 +368,7 @@ class RunRecord(Frozen):
     warmup_requests: Annotated[int, RecordField("warm-up requests answered; in no metric")] = 0
     warmup_s: Annotated[
         float | None,
-        RecordField("duration of the warm-up, which runs in rounds share"),
+        RecordField("of the warm-up, which runs in rounds share"),
     ] = None
     idle_before_s: Annotated[
         float | None,
@@ -385,7 +381,7 @@ class RunRecord(Frozen):
     counters_after: Annotated[
         ServerCounters | None,
         RecordField(
-            "the server's counters after the window; of several windows with their growth in each",
+            "the server's counters after the window; of a run in rounds with their growth in each",
             column="counters_after_json",
         ),
     ] = None
@@ -394,8 +390,8 @@ class RunRecord(Frozen):
     client: ClientHealth | None = None
     idle_engines: tuple[IdleEngine, ...] = ()
     beside: tuple[WorkBeside, ...] | None = None  # longest first
-    log_begin_bytes: Annotated[int | None, RecordField("where in the bundle's engine.log the window began")] = None
-    log_end_bytes: Annotated[int | None, RecordField("where in the bundle's engine.log the window ended")] = None
+    log_begin_bytes: Annotated[int | None, RecordField("bounds of the window in the bundle's engine.log")] = None
+    log_end_bytes: Annotated[int | None, RecordField("bounds of the window in the bundle's engine.log")] = None
     prompts_seed: Annotated[int | None, RecordField("the study's seed: of prompts, order and arrival times")] = None
     identity: Identity | None = None
     circumstances: Circumstances

@@ -11,11 +11,11 @@ from lab.validity.verdict import ALL, CHECKS, STUDY_CHECKS
 
 #: The traps by number.
 TRAPS = {
-    1: "Random-token prompts distort acceptance in either direction.",
+    1: "Random-token prompts distort acceptance.",
     2: "Acceptance differs by kind of text.",
     3: "A model forced past its end repeats itself, which inflates acceptance.",
     4: "Sampling parameters that are not sent take the model's values.",
-    5: "Completions or chat endpoint, chat template and reasoning mode change acceptance.",
+    5: "Endpoint, chat template and reasoning mode change acceptance.",
     6: "A streamed chunk is not a token.",
     7: "Peak tokens per second counted by chunks is too low.",
     8: "Another tokenizer counts other tokens.",
@@ -23,32 +23,32 @@ TRAPS = {
     10: "An engine's counters are global and cumulative.",
     11: "Failed requests count as fast ones.",
     12: "First requests pay compilation.",
-    13: "The same prompts sent twice to a warm server are served from its prefix cache.",
+    13: "A warm server serves the same prompts from its prefix cache.",
     14: "Captured graphs must cover max_num_seqs x (1 + k) tokens.",
     15: "Speculation changes other settings too.",
     16: "A limit on concurrency hides the wait in the client.",
     17: "The measuring client saturates.",
     18: "Total tokens over total time includes the tail.",
-    19: "The output is shorter than requested, or the prompt was truncated.",
-    20: "Heat and clocks change over the hours.",
+    19: "Outputs are shorter than requested, or prompts truncated.",
+    20: "Heat and clocks change over hours.",
     21: "A single point is not a result.",
     22: "A baseline measured in another environment is not a baseline.",
-    23: "Greedy output under speculation may still differ from the target's own.",
+    23: "Greedy output under speculation may differ from the target's own.",
     24: "Acceptance forced by a setting of the engine is not real.",
     25: "Cost without its tokens, price and date means nothing.",
-    26: "Identical figures of two machines, and ratios that do not follow from their parts, are suspect.",
+    26: "Identical figures of two machines, and ratios that contradict their parts, are suspect.",
     27: "The lab's own work disturbs its measurements.",
-    28: "A server decides when it writes what it has made, and for whom it works.",
+    28: "A server decides when it writes, and for whom it works.",
     29: "Other programs use the machine, or a quota holds it back.",
 }
 
 _HEAD = """\
 # Checks
 
-To see when a check fires and why, look it up here; the finding itself says what to do, and in `drafthouse checks`.
-`invalid`: the run stays in the warehouse, but charts and comparisons leave it out; `warning`: shown beside the figures;
-`note`: explains them. A check that needs something unknown is skipped and listed as such, which is not passing. Files
-of other tools record less than a measurement, so more is skipped there.
+To see when a check fires and why, search this page. The finding says what to do, as `drafthouse checks` does.
+An `invalid` run stays in the warehouse, but charts and comparisons leave it out; a `warning` is shown beside the
+figures; a `note` explains them. A check that needs something unknown (often in files of other tools) is skipped and
+listed as such, which is not passing.
 
 Tests provoke the traps with real servers and edited files (`tests/validity_for_real`). On honest data the checks of
 streams, repeats and arms fired in 0 of 400 simulated runs and 0 of 160 studies.
@@ -56,7 +56,7 @@ streams, repeats and arms fired in 0 of 400 simulated runs and 0 of 160 studies.
 No check can see a first token that is early by less than half a step or behind a slow network, speculation faked in
 counters and events alike, or one refused prompt before it is compared with the baseline's.
 
-This page is generated from `lab/validity/`; `drafthouse checks --json` has the same, and what each check reads.
+`drafthouse checks --json` also says what each check reads.
 
 ## The known traps
 

@@ -72,7 +72,7 @@ jobs = sa.Table(
     sa.Column(
         "hardware",
         sa.Text,
-        doc="only workers whose hardware contains it, in lower case, may run it",
+        doc="only workers whose hardware contains it may run it",
     ),
     sa.Column("reuse_from_try", sa.Integer, nullable=False, server_default="0"),  # runs of earlier tries do not count
     sa.Column("submitted_by", sa.Text),  # its owner; null: nobody that is known
@@ -199,17 +199,17 @@ prices = sa.Table(
         "price_id",
         sa.Integer,
         primary_key=True,
-        doc="of two for one hardware and day the higher is in force",
+        doc="of two for one hardware and day the higher counts",
     ),
     sa.Column("hardware", sa.Text, nullable=False, doc="whole words of the hardware's name, in any case"),
     sa.Column("valid_from", sa.Date, nullable=False, doc="the first day it is in force"),
     sa.Column("currency", sa.Text, nullable=False, doc="three letters"),
     sa.Column("source", sa.Text, nullable=False, doc="where the price comes from"),
-    sa.Column("rented_per_hour", sa.Double, doc="rent; null if bought"),
+    sa.Column("rented_per_hour", sa.Double, doc="the rent"),
     sa.Column(
         "purchase_price",
         sa.Double,
-        doc="an hour costs purchase_price / (lifetime_years * 8766 * utilisation); null if rented",
+        doc="an hour costs purchase_price / (lifetime_years * 8766 * utilisation)",
     ),
     sa.Column("lifetime_years", sa.Double, doc="of bought hardware"),
     sa.Column("utilisation", sa.Double, doc="share of that time in use"),
@@ -386,7 +386,7 @@ nights = sa.Table(
     sa.Column("state", sa.Text, nullable=False, doc="queued, measured, failed, invalid, skipped or missed"),
     sa.Column("job_id", sa.Text, doc="its job; null if none was queued"),
     sa.Column("note", sa.Text, doc="why there is no value"),
-    sa.Column("speedup", sa.Double, doc="geometric mean over the cells of the ratio to the baseline's tokens/s"),
+    sa.Column("speedup", sa.Double, doc="ratio to the baseline's tokens/s, geometric mean over the cells"),
     sa.Column("low", sa.Double, doc="bound of its 95 % interval"),
     sa.Column("high", sa.Double, doc="bound of its 95 % interval"),
     sa.Column("acceptance_length", sa.Double, doc="of all valid runs of the arm"),
@@ -413,7 +413,7 @@ alarms = sa.Table(
     sa.Column("measure", sa.Text, nullable=False, doc="speedup, acceptance_length, or nights of no data"),
     sa.Column("sentence", sa.Text, nullable=False, doc="what happened"),
     sa.Column("raised_at", UtcDateTime, nullable=False, doc="when"),
-    sa.Column("acknowledged_at", UtcDateTime, doc="when somebody acknowledged it; null if nobody has"),
+    sa.Column("acknowledged_at", UtcDateTime, doc="when somebody acknowledged it"),
     sa.Column("acknowledged_by", sa.Text, doc="who"),
     sa.Column("acknowledgement", sa.Text, doc="their note"),
     sa.Column("webhook_at", UtcDateTime),  # when it was delivered; null: not yet, or to nobody

@@ -31,7 +31,7 @@ class _Stored(BaseModel):
 
 
 class StoredRun(_Stored):
-    """A run of an arm: what tells whether it forms a block with another."""
+    """A run of an arm, with what decides which runs of other arms share its block."""
 
     run_id: str
     block: tuple[str | int | None, ...]

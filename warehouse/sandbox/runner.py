@@ -231,7 +231,7 @@ def _answer(done: subprocess.CompletedProcess[bytes], memory_mib: int) -> SqlRes
 
 
 def _refuse_repeated_texts(table: pa.Table) -> None:
-    """Refuse enums whose texts, once in Arrow, would be repeated at each use elsewhere."""
+    """Refuse enums that would be too large once each row has its text: Arrow stores each text once."""
     if sum(_repeated_bytes(chunk) for column in table.columns for chunk in column.chunks) > MAX_BYTES:
         raise QueryError(f"the texts of enums in this answer would be over {MAX_BYTES / 2**20:g} MiB: select less")
 

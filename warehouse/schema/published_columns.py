@@ -53,7 +53,7 @@ FIGURE_COLUMNS: tuple[Column, ...] = (
     column("printed", "text", "the digits as printed"),
     column("value", "double", "as a number, in `unit`"),
     column("unit", "text", "of the value"),
-    column("scale", "text", "absolute, percent of baseline (= 100) or percent change"),
+    column("scale", "text", "absolute, percent of baseline or percent change"),
     column("ratio_to_baseline", "double?", "of a relative figure: 1.254 for 125.4 % or +25.4 %"),
     column("price_usd_per_hour", "double?", "the price behind a cost"),
     column("note", "text?", "of the source, or ours"),
@@ -63,7 +63,7 @@ DOUBT_COLUMNS: tuple[Column, ...] = (
     column("check_name", "text", "the check that fired", "check"),
     column("source", "text", "the source of the figures"),
     column("sentence", "text", "the contradiction"),
-    column("numbers", "ints", "the figures' numbers; empty for an example of a formula"),
+    column("numbers", "ints", "the figures' numbers"),
     column("run_ids", "texts", "the runs of these figures"),
 )
 #: The columns of `runs` that a printed table can fill.

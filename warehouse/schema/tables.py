@@ -35,7 +35,7 @@ RUN_ID = column("run_id", "text", "the run")
 RUN_STARTED_AT = column(
     "run_started_at",
     "moment?",
-    "the run's started_at. Compare it, beside run_id, to skip other runs' rows",
+    "the run's started_at; compared beside run_id it skips other runs' rows",
 )
 
 
@@ -92,7 +92,7 @@ VERDICT_COLUMNS: tuple[Column, ...] = (
 FINDING_COLUMNS: tuple[Column, ...] = (
     column("check_name", "text", "see docs/checks.md", "check"),
     column("severity", "text", "invalid, warning or note"),
-    column("sentence", "text", "what the check found, with the run's own figures"),
+    column("sentence", "text", "what the check found, with figures"),
     column("advice", "text", "what to do about it"),
 )
 STUDY_VERDICT_COLUMNS: tuple[Column, ...] = (
@@ -118,9 +118,9 @@ CAPACITY_COLUMNS: tuple[Column, ...] = (
     column("find", "text", "rate (requests per second) or concurrency"),
     column("slo_share", "double", "share of requests that must meet the SLO"),
     column("repeat", "int?", "null: all repeats together"),
-    column("capacity", "double?", "greatest load that keeps the SLO; null beyond the search's bounds"),
-    column("low", "double?", "bound of its 95 % interval; without a capacity, a load that kept the SLO"),
-    column("high", "double?", "bound of its 95 % interval; without a capacity, a load that did not keep it"),
+    column("capacity", "double?", "greatest load that keeps the SLO; null if the search's bounds exclude it"),
+    column("low", "double?", "bound of its 95 % interval, or a load that kept the SLO"),
+    column("high", "double?", "bound of its 95 % interval, or a load that did not keep the SLO"),
     column("trials", "int", "valid trials"),
     column("requests", "bigint", "their requests"),
     column("goodput_tok_per_s", "double?", "at the capacity, within the SLO"),
@@ -135,7 +135,7 @@ _HISTOGRAM_COLUMNS = (
 _GROUPED = tuple(f"{name}_{statistic}_ms" for name in ("ttft", "tpot", "e2e") for statistic in STATISTICS)
 REQUEST_GROUP_COLUMNS: tuple[Column, ...] = (
     column("grain", "text", "turn, context, or both; never add up several"),
-    column("turn", "int?", "turn of the session; 9 is 9 to 16, 17 is 17 to 32 and so on"),
+    column("turn", "int?", "turn of the session; 9 is 9 to 16, 17 is 17 to 32 ..."),
     column("context_tokens", "int?", "longest context: powers of two from 256 on"),
     column("requests", "bigint", "completed requests"),
     column("completion_tokens", "bigint?", "their output tokens"),
@@ -174,7 +174,7 @@ _TABLES: tuple[tuple[str, str, Sequence[Column]], ...] = (
     ),
     ("prices", "The price book: entries are added or withdrawn, never changed", PRICE_COLUMNS),
     ("series", "Studies measured by a schedule", SERIES_COLUMNS),
-    ("nights", "One row per night of a series and per re-measurement: its value, or why there is none", NIGHT_COLUMNS),
+    ("nights", "One row per arm of a night or re-measurement of a series", NIGHT_COLUMNS),
     ("alarms", "Confirmed changes of series, and series without data", ALARM_COLUMNS),
     ("runs", "One row per run, with what the view results leaves out", RUN_COLUMNS),
     ("run_metrics", "The metrics of each run", (RUN_ID, *METRIC_COLUMNS)),
@@ -197,14 +197,14 @@ _TABLES: tuple[tuple[str, str, Sequence[Column]], ...] = (
     ("judged_arms", "What the view comparisons shows", JUDGED_ARM_COLUMNS),
     (
         "telemetry",
-        "One row per second of the window: client, engine, host and the engine's GPUs. The view results has the means",
+        "One row per second of the window: client, engine, host and the engine's GPUs",
         (RUN_ID, *TELEMETRY_COLUMNS),
     ),
     (
         "histograms",
         (
-            "Latencies of each run as counts on a logarithmic scale. Add the counts of several runs to pool them: "
-            f"percentiles of the sum are those of all their values together, to {histogram.RELATIVE_ERROR:.1%}"
+            "Latencies of each run as counts on a logarithmic scale. The added counts of several runs have the "
+            f"percentiles of all their values, to {histogram.RELATIVE_ERROR:.1%}"
         ),
         _HISTOGRAM_COLUMNS,
     ),
@@ -224,7 +224,7 @@ _TABLES: tuple[tuple[str, str, Sequence[Column]], ...] = (
     ("published_doubts", "Contradictions in published figures", DOUBT_COLUMNS),
     (
         "rejected_bundles",
-        "Bundles that could not be ingested, and jobs that could not be judged; tried again each minute",
+        "Bundles that could not be ingested, and jobs that could not be judged",
         _REJECTED_COLUMNS,
     ),
 )

@@ -68,7 +68,7 @@ _COMPUTED = (
         column(
             "closed_loop",
             "bool?",
-            "whether a request follows the end of another, because there is no rate",
+            "whether a request follows the end of another",
         ),
     ),
 )
@@ -76,8 +76,7 @@ _COMPUTED = (
 _RENAMED = "study_name"
 RESULTS = View(
     "results",
-    "One row per run: what was run, on what, and its numbers. Without deleted studies, and with the studies' later "
-    "names",
+    "One row per run: what was run, on what, and its numbers. Without deleted studies, under the studies' later names",
     (
         *(
             (f"coalesce(c.name, {expression})" if shown.name == _RENAMED else expression, shown)
@@ -95,7 +94,7 @@ RESULTS = View(
 #: The rule for which runs count, for every reader that compares, averages or pools runs.
 VALID_LATEST_RUNS = View(
     "valid_latest_runs",
-    "One row per cell: its last attempt that completed and is not invalid, without trials of capacity searches",
+    "One row per cell: its last valid attempt, without trials of capacity searches",
     _of("results", (column for _, column in RESULTS.columns)),
     "FROM results WHERE status = 'completed' AND is_valid IS NOT false AND search IS NULL\n"
     "QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1",
@@ -174,8 +173,7 @@ def judgings(of_job: str = "") -> str:
 _JUDGED = {column.name: column for column in (*JUDGED_ARM_COLUMNS, *JUDGED_METRIC_COLUMNS, *JUDGEMENT_COLUMNS)}
 COMPARISONS = View(
     "comparisons",
-    "One row per arm, cell, metric and reading: stored verdicts, and later judgements. Pages and the command show "
-    "those with is_default",
+    "One row per arm, cell, metric and reading: stored verdicts. Pages and the command show those with is_default",
     (
         ("coalesce(c.name, j.study)", _JUDGED["study"]),
         *_of("a", (_JUDGED["arm"],)),
@@ -221,8 +219,8 @@ def _counted(name: str, verdict: str) -> tuple[str, Column]:
 #: The first line of a metric on pages and in the command, as columns.
 ANSWERS = View(
     "answers",
-    "One row per study, metric and judgement: its line on Results (the comparison with the surest gain, strict if "
-    "possible, else over all cells), and how all comparisons came out",
+    "One row per study, metric and judgement: its line on Results (the comparison with the surest gain), and how all "
+    "comparisons came out",
     (
         *(("c." + name, _SHOWN[name]) for name in ("study", "metric", "unit", "baseline")),
         *map(_surest, ("arm", "workload", "load", "concurrency", "ratio", "low", "high", "reading")),

@@ -28,7 +28,7 @@ _HEADERS = {
 
 
 class Compressed:
-    """Middleware: Streamlit refuses routes below /static/. What it does not compress is Streamlit's."""
+    """Middleware: Streamlit refuses routes below /static/. Streamlit answers what this does not compress."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

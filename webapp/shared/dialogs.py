@@ -37,8 +37,8 @@ def shared_address(settings: Settings, secret: str) -> str:
 
 
 def show_share_menu(kind: Kind, subject: str, title: str, view: View, *, owner: str | None = None) -> None:
-    """Show the Share menu; its content is built when it opens. `owner`: of the study behind it, who may be the only one
-    to publish it.
+    """Show the Share menu; its content is built when it opens. `owner` owns the shared study, and may be the only one
+    who may publish it.
     """
     menu = st.popover("Share", icon=":material/link:", key=f"share-{kind}", on_change="rerun")
     if not menu.open:

@@ -38,7 +38,7 @@ def acceptance(
 ) -> None:
     """Show how many drafted tokens each arm accepted, and where.
 
-    By position, by category, by request, and over time: every valid run of the same cell in any study.
+    By position, category and request, and over time.
     """
     if beside and not matrix:
         raise UserError("--beside adds a study to the table of --matrix: give both")

@@ -50,18 +50,17 @@ _THROUGHPUT = "output_tok_per_s"
 _MOST_NAMED = 5
 _MARKS = {"faster": "+", "slower": "-", "no difference": "=", "inconclusive": "?", "control": "*"}
 
-Baseline = Annotated[str | None, typer.Option(help="An arm; by default the study's own baseline.")]
+Baseline = Annotated[str | None, typer.Option(help="An arm; default: the study's own baseline.")]
 Metric = Annotated[
     str,
-    typer.Option(help=f"{', '.join(SHORT_NAMES)}, or any column of `results` for which higher or lower is better."),
+    typer.Option(help=f"{', '.join(SHORT_NAMES)}, or a column of `results` with a better direction."),
 ]
 AsTable = Annotated[bool, typer.Option("--table", help="Print a table of ratios per arm, with geometric means.")]
-Side = Annotated[str, typer.Option(help="With --table: workload, dataset, category, load or concurrency.")]
+Side = Annotated[str, typer.Option(help="With --table: workload, dataset, category, load, concurrency.")]
 By = Annotated[
     Literal["turn", "context"] | None,
     typer.Option(
-        help=f"Each arm by turn of its sessions or by length of context, in {METRICS[0]}; with --metric in "
-        f"{' or '.join(METRICS[1:])}."
+        help=f"Each arm by turn or length of context, in {METRICS[0]}; with --metric in {' or '.join(METRICS[1:])}."
     ),
 ]
 Strict = Annotated[

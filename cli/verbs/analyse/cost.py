@@ -17,7 +17,7 @@ from warehouse.queries.comparing.capacities import ArmCapacity
 from warehouse.queries.comparing.carried_loads import CarriedLoad, carried_loads
 from warehouse.queries.costs import ArmCost, saving_words, study_costs
 
-Utilisation = Annotated[float | None, typer.Option(help="Share of the paid hours in which the hardware is busy.")]
+Utilisation = Annotated[float | None, typer.Option(help="Share of the paid hours in use.")]
 
 
 def cost(

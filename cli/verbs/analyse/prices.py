@@ -50,7 +50,7 @@ def add(
     electricity_per_kwh: Annotated[float | None, typer.Option(help="Electricity, if not included.")] = None,
     valid_from: Annotated[
         datetime | None,
-        typer.Option("--from", formats=["%Y-%m-%d"], help="The first day of this price; by default today."),
+        typer.Option("--from", formats=["%Y-%m-%d"], help="The first day of this price; default: today."),
     ] = None,
 ) -> None:
     """Add a price; earlier prices stay in force for the days before it."""

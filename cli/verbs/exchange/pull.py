@@ -13,15 +13,14 @@ from cli.output import print_json, print_text
 from host.settings import load_settings
 from lab.errors import UserError
 
-Url = Annotated[str | None, typer.Argument(help="Address of the lab; by default DRAFTHOUSE_SERVER.")]
+Url = Annotated[str | None, typer.Argument(help="Address of the lab; default: DRAFTHOUSE_SERVER.")]
 To = Annotated[Path, typer.Option(help="The file to write.")]
 
 
 def pull(url: Url = None, *, to: To = Path("warehouse.duckdb"), as_json: AsJson = False) -> None:
     """Fetch a lab's warehouse as a DuckDB file, if it changed.
 
-    DRAFTHOUSE_TOKEN is the token for the lab. An interrupted download resumes; an existing file is replaced once the
-    new one is complete and has the lab's digest.
+    An interrupted download resumes; an existing file is replaced once the new one is complete and has the lab's digest.
     """
     settings = load_settings()
     address = url or settings.server

@@ -29,8 +29,8 @@ _BY_LABEL = {"speed-up": MEASURES[0], "acceptance-length": MEASURES[1]}
 def bisect(
     series: Annotated[str, typer.Argument(metavar="SERIES", help="As `drafthouse series list` shows it.")],
     *,
-    good: Annotated[str, typer.Option(help="A version, wheel's version or commit that is good.")],
-    bad: Annotated[str, typer.Option(help="A later one that is bad.")],
+    good: Annotated[str, typer.Option(help="A good version or commit.")],
+    bad: Annotated[str, typer.Option(help="A later, bad one.")],
     over: Annotated[
         str, typer.Option(help='"vllm versions", "wheels in FOLDER" or "commits of REPO built by COMMAND".')
     ],

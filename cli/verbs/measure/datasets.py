@@ -22,10 +22,7 @@ def datasets(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """List the datasets, and register or remove your own.
-
-    A dataset whose file is missing is listed with its source, its licence and how to get it.
-    """
+    """List the datasets with source and licence, and register or remove your own."""
     if context.invoked_subcommand is not None:
         return
     states = the_lab(ready=False).datasets()
@@ -51,7 +48,7 @@ def add(
     replace: Annotated[bool, typer.Option("--replace", help="Replace another file of this name.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a file and register a copy of it. If a line is wrong, name it and register nothing."""
+    """Check a file and register a copy of it."""
     added = the_lab().add_dataset(name, file, replace=replace)
     if as_json:
         print_json(added.model_dump(mode="json"))

@@ -40,7 +40,7 @@ def add(
     *,
     every: Annotated[str, typer.Option(help='"day at 02:00", "monday at 02:00", "6 hours" or "30 minutes".')],
     zone: Annotated[str, typer.Option(help="Time zone of the schedule, such as Europe/Berlin.")] = "UTC",
-    name: Annotated[str | None, typer.Option(help="Name of the series; by default the study's.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the series; default: the study's.")] = None,
     arm: Annotated[str | None, typer.Option(help="The only arm to watch; default: all.")] = None,
     engine: Annotated[str | None, typer.Option(help="Newest version each night, like vllm@newest.")] = None,
     priority: Annotated[int, typer.Option(help="Priority of its jobs.")] = 0,
@@ -159,7 +159,7 @@ def acknowledge(
 @app.command()
 def silence(
     name: Name,
-    until: Annotated[str, typer.Argument(help="A date, or a date and time: 2026-12-24 or 2026-12-24T08:00.")],
+    until: Annotated[str, typer.Argument(help="2026-12-24 or 2026-12-24T08:00.")],
 ) -> None:
     """Send no alarms of a series until a date; pages still show them."""
     moment = _moment(until, store.named(ready_database(), name).zone)
@@ -171,7 +171,7 @@ def silence(
 def annotate(
     name: Name,
     text: Annotated[str, typer.Argument(help='What happened, such as "driver 580".')],
-    at: Annotated[str | None, typer.Option(help="When, like 2026-12-24T08:00; by default now.")] = None,
+    at: Annotated[str | None, typer.Option(help="When, like 2026-12-24T08:00; default: now.")] = None,
 ) -> None:
     """Note on a series' chart what happened."""
     moment = datetime.now(UTC) if at is None else _moment(at, store.named(ready_database(), name).zone)

@@ -101,7 +101,7 @@ def rename(
 
 @app.command()
 def hide(study: StudyId, *, show: Annotated[bool, typer.Option("--show", help="Show it again.")] = False) -> None:
-    """Leave a study out of lists and pickers. Verdicts, links and SQL stay as they are."""
+    """Leave a study out of lists and pickers."""
     lab = the_lab()
     changed = lab.change_study(lab.study(study)[0].job_id, hidden=not show)
     print_text(f"{changed.job_id} is {'hidden' if changed.hidden_at else 'shown again'}")

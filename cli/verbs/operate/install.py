@@ -24,8 +24,7 @@ def install(
 ) -> None:
     """Install vLLM into an environment of its own, and prepare the reference models.
 
-    Without an NVIDIA GPU it is vLLM's CPU build. What is already there stays. Another version than the usual one is
-    added to engines.toml.
+    Without an NVIDIA GPU it is vLLM's CPU build. Another version than the usual one is added to engines.toml.
     """
     if engine != "vllm" or not is_version(version):
         raise UserError(f"{engine} {version} cannot be installed: name vllm, and a version such as {VLLM_VERSION}")

@@ -20,7 +20,7 @@ def kit(
 ) -> None:
     """Write a folder from which Drafthouse is installed on a host without internet.
 
-    It holds the wheels of Drafthouse and of all that it needs, with hashes, and a script that installs them.
+    It holds wheels with hashes, and a script that installs them.
     """
     if engine is not None and engine not in ENGINES:
         raise UserError(f"a kit with the engine {engine!r} cannot be written: choose {' or '.join(ENGINES)}")

@@ -30,7 +30,7 @@ def neighbours(
 ) -> None:
     """Measure the first cell of a study alone on this host and with all slots busy, and store the ratio.
 
-    `drafthouse up` must be running with at least two slots. Each round is two jobs: the cell alone, and on all slots.
+    `drafthouse up` must be running with at least two slots.
     """
     settings, named = ready_settings(), named_study(study, reference=reference)
     here = Here(settings)

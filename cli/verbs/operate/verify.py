@@ -35,8 +35,7 @@ def verify(
 ) -> None:
     """Check by measurements that this host's engines, methods, telemetry and client are right.
 
-    A host without an engine gets one. Takes up to ten minutes, and ends with a table, a report file to send and, unless
-    every line is ok, exit status 1.
+    A host without an engine gets one. Takes up to ten minutes. Exit status 1 unless every line is ok.
     """
     if engine not in (None, *_INSTALLED):
         raise UserError(f"there is no engine {engine!r} to install: write {' or '.join(_INSTALLED)}")

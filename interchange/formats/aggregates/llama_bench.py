@@ -42,7 +42,6 @@ _NOTES = {
     "avg_ts, if n_prompt is 0": "output_tok_per_s as well",
     "build_number, build_commit": "engine_version (of llama.cpp), and the tool's version",
     "gpu_info, else cpu_info": "a label hardware",
-    "samples_ns, samples_ts": "not read",
 }
 
 

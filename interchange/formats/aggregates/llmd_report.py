@@ -28,7 +28,7 @@ _NO_TPOT = {
 }
 _RATES = {"requests_per_sec": "request", "output_tokens_per_sec": "output_tok", "total_tokens_per_sec": "total_tok"}
 _RATES_V2 = {"request_rate": "request", "output_token_rate": "output_tok", "total_token_rate": "total_tok"}
-_COUNTED = "label token_count: the client counted them"
+_COUNTED = "the client's count"
 
 
 def _remark(ours: str) -> str:
@@ -51,7 +51,7 @@ def _figures(ms_in: Mapping[str, float]) -> tuple[Figure, ...]:
             figure
             for path in (_V1, _V2)
             for key, ours in _LATENCIES.items()
-            for figure in statistics_of(f"{path}.latency.{key}.{{}}", ours, "in the unit it names", ms_in[key])
+            for figure in statistics_of(f"{path}.latency.{key}.{{}}", ours, "", ms_in[key])
         ),
         *(
             Figure(f"{path}.{key}.mean", None, why)
@@ -74,7 +74,6 @@ _NOTES = {
     "scenario.stack, scenario.load.args.server.model_name": "target, if there is no other; a label hardware",
     "scenario.load.args.load.stages": "request_rate_rps or concurrency of inference-perf's stage",
     "scenario.load.name, scenario.load.standardized.tool": "a label generator",
-    "time series, resources, observability": "not read",
     "versions": "of several reports of one run the first version is imported. The generator's own files are the same "
     "runs: import one of the two with --tool",
 }
@@ -140,7 +139,7 @@ def _is_report(value: object) -> bool:
 
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
-    """Return the runs of one folder. Reports of one run in several versions are one run: that of the first version."""
+    """Return the runs of one folder. Of reports on one run in several format versions, the first version is used."""
     runs: dict[str, tuple[Part, _Report, list[SourceFile]]] = {}
     for document in sorted(documents, key=_version):
         part = whole(document)

@@ -31,10 +31,10 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("num_concurrent_requests", "concurrency"),
     Figure("results_num_completed_requests", "requests_completed"),
     Figure("results_number_errors", "requests_failed"),
-    Figure("results_num_completed_requests_per_min", "request_per_s", "from minutes", 1 / 60),
-    Figure("results_mean_output_throughput_token_per_s", "output_tok_per_s", f"tokens {_OWN_COUNT}: it has no other"),
-    *latencies_of("results_{latency}_{statistic}", _LATENCIES, "from seconds", _MS, _STATISTICS),
-    *latencies_of("results_{latency}_quantiles_{statistic}", _LATENCIES, "from seconds", _MS, _QUANTILES),
+    Figure("results_num_completed_requests_per_min", "request_per_s", factor=1 / 60),
+    Figure("results_mean_output_throughput_token_per_s", "output_tok_per_s", _OWN_COUNT),
+    *latencies_of("results_{latency}_{statistic}", _LATENCIES, "", _MS, _STATISTICS),
+    *latencies_of("results_{latency}_quantiles_{statistic}", _LATENCIES, "", _MS, _QUANTILES),
     *(
         Figure(f"results_{name}_{statistic}", None, why)
         for name, why in _LEFT_OUT.items()

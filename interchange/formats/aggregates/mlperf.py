@@ -25,9 +25,9 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("Completed tokens per second", "output_tok_per_s"),
     Figure("Tokens per second", "output_tok_per_s", "scenario Offline"),
     Figure("target_qps", "request_rate_rps", "scenario Server, with Poisson arrivals"),
-    *(Figure(path, f"{ours}_mean_ms", "from nanoseconds", _MS) for path, ours in _MEANS.items()),
+    *(Figure(path, f"{ours}_mean_ms", factor=_MS) for path, ours in _MEANS.items()),
     *(
-        Figure(f"{q}.00 percentile {name}", f"{ours}_p{q}_ms", "from nanoseconds", _MS)
+        Figure(f"{q}.00 percentile {name}", f"{ours}_p{q}_ms", factor=_MS)
         for name, ours in (_E2E, _TTFT, _TPOT)
         for q in (50, 90, 95, 99)
     ),

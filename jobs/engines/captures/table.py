@@ -25,6 +25,18 @@ def versions_table() -> str:
     return "\n".join((*rows, "", *_refusals(tried), *_besides(tried)))
 
 
+def _ranges(versions: list[str], tried: list[Capture]) -> str:
+    """Join versions, newest first; three or more that were tried one after another become a range."""
+    order = [capture.version for capture in tried]
+    runs: list[list[str]] = []
+    for version in versions:
+        if runs and order.index(version) == order.index(runs[-1][-1]) + 1:
+            runs[-1].append(version)
+        else:
+            runs.append([version])
+    return ", ".join(f"{run[-1]} to {run[0]}" if len(run) > 2 else ", ".join(run) for run in runs)
+
+
 def _listed(capture: Capture) -> str:
     names = [f"`{name}`" for name in METHODS if name in capture.reported.methods and name not in capture.arms]
     return ", ".join(names) or "-"
@@ -55,20 +67,28 @@ def _besides(tried: list[Capture]) -> list[str]:
         if (stream := capture.streams.get("tool call")) is not None:
             found.append("a tool call streams" if '"tool_calls": [{' in json.dumps(stream) else "no tool call came")
         if (ranks := capture.answers.get("two ranks")) is not None:
-            found.append(f"tokens by rank {ranks.text}" if ranks.status else f"two ranks do not start: {ranks.text}")
+            found.append("two ranks start" if ranks.status else f"two ranks do not start: {ranks.text}")
         if (asleep := capture.answers.get("/is_sleeping")) is not None:
             found.append(f"asleep it answers {asleep.text}")
         elif (refused := capture.answers.get("sleep")) is not None:
             found.append(f"sleep mode is refused: {refused.text}")
         for sentence in found:
             lines.setdefault(sentence, []).append(capture.version)
-    return [f"- {', '.join(names)}: {sentence}" for sentence, names in lines.items()]
+    return [f"- {_ranges(names, tried)}: {sentence}" for sentence, names in lines.items()]
 
 
 def _refusals(tried: list[Capture]) -> list[str]:
-    lines: dict[str, list[str]] = {}
+    lines: dict[str, dict[str, list[str]]] = {}
     for capture in tried:
         for name, arm in capture.arms.items():
             if arm.why is not None:
-                lines.setdefault(arm.why, []).append(f"{capture.version} `{name}`")
-    return [f"- {', '.join(names)}: {why}" for why, names in lines.items()]
+                lines.setdefault(arm.why, {}).setdefault(f"`{name}`", []).append(capture.version)
+    return [f"- {_by_versions(methods, tried)}: {why}" for why, methods in lines.items()]
+
+
+def _by_versions(methods: dict[str, list[str]], tried: list[Capture]) -> str:
+    """Name the versions that refused each method; methods refused by the same versions share them."""
+    alike: dict[str, list[str]] = {}
+    for method, versions in methods.items():
+        alike.setdefault(_ranges(versions, tried), []).append(method)
+    return "; ".join(f"{versions} {', '.join(names)}" for versions, names in alike.items())

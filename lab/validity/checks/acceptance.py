@@ -172,9 +172,8 @@ CHECKS = (
         severity="invalid",
         looks_at=("arm", "circumstances.command", "circumstances.environment", "circumstances.effective_config"),
         threshold="any setting that forces acceptance: vLLM's synthetic rejection sampling, SGLang's simulated "
-        "acceptance length, TensorRT-LLM's forced number of accepted tokens",
-        why="It shows what the engine could do with a draft that does not exist. Such runs are left out of every "
-        "chart.",
+        "length, TensorRT-LLM's forced tokens",
+        why="It shows what the engine could do with a draft that does not exist.",
         advice="Use it for estimates in a separate study, and measure a real draft for results.",
         rule=_synthetic,
     ),
@@ -186,8 +185,7 @@ CHECKS = (
         needs=("arm.speculation",),
         threshold=f"length and 1 + the sum of positions differ by more than {percent(LENGTH_APART)}, a later "
         "position is accepted more often than an earlier one, or more was accepted than drafted",
-        why="Position i counts the rounds whose first i tokens were all accepted. Engines that count otherwise "
-        "cannot be compared.",
+        why="Engines that count otherwise cannot be compared.",
         advice="Do not use this run's acceptance; look up how this engine version counts.",
         rule=_adds_up,
     ),
@@ -200,7 +198,7 @@ CHECKS = (
         threshold=f"run and requests differ by more than {percent(REQUESTS_APART)} and one token per request "
         "(skipped if requests failed), or an answer's rounds, drafted and accepted tokens differ from "
         "its own histogram",
-        why="Both count the same rounds. Otherwise acceptance by category and request does not match the run's.",
+        why="Acceptance by category and request then does not match the run's.",
         advice="Use the run's acceptance, not that of its requests.",
         rule=_requests_agree,
     ),
@@ -224,9 +222,9 @@ CHECKS = (
         looks_at=(*_COUNTERS, "error"),
         needs=("arm.speculation", *_COUNTERS),
         threshold=f"more than {percent(WITHOUT_DRAFT)} of the tokens are neither a request's first, nor a counted "
-        "round's own, nor accepted, though the method drafts at every step",
-        why="An engine may count only rounds with a draft left. With a grammar (`json_schema`) rounds whose whole "
-        "draft was forbidden are not counted, so acceptance comes out too high.",
+        "round's own, nor accepted",
+        why="Some engines do not count rounds whose whole draft a grammar (`json_schema`) forbade, so acceptance "
+        "comes out too high.",
         advice="Compare tokens per second, not acceptance; the speed-up includes every step.",
         rule=_without_draft,
     ),
@@ -236,11 +234,11 @@ CHECKS = (
         severity="warning",
         looks_at=("arm.speculation", *_COUNTERS[:2], "spec_drafts", "chunk_s", "completion_tokens"),
         needs=("arm.speculation", "chunk_s", "completion_tokens"),
-        threshold=f"an arm with speculation, no count of rounds, fewer than {TOKENS_AN_EVENT:g} tokens per event, "
-        f"and fewer than {percent(CLOSE_TOGETHER)} of the events within a tenth of the mean gap after "
-        "another. Not if the arm's schedule drafts nothing at this load",
-        why="An engine that cannot load a draft may run without it, and a server may ignore the setting: the "
-        "baseline is then compared with itself.",
+        threshold=f"an arm with speculation, no count of rounds, fewer than {TOKENS_AN_EVENT:g} tokens per event, and "
+        f"fewer than {percent(CLOSE_TOGETHER)} of the events within a tenth of the mean gap after another. Not if the "
+        "arm's schedule drafts nothing here",
+        why="A server may ignore the setting, or run without a draft that it cannot load: the baseline is then "
+        "compared with itself.",
         advice="Look for speculation in the server's log, or measure a server that publishes its counters.",
         rule=_not_seen,
     ),
@@ -250,8 +248,7 @@ CHECKS = (
         severity="warning",
         looks_at=(*_COUNTERS, "num_drafts"),
         needs=("arm.speculation",),
-        threshold=f"a note below {FEW_ROUNDS} rounds; a warning if nothing was drafted at all, unless the arm's "
-        "schedule drafts nothing at this load",
+        threshold=f"a note below {FEW_ROUNDS} rounds; a warning if nothing was drafted, unless by the arm's schedule",
         why=f"A share of {FEW_ROUNDS} rounds has a standard error of up to 5 percentage points, and rounds of one "
         "prompt are similar.",
         advice="Send more prompts, or request more output tokens.",

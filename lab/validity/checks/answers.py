@@ -148,8 +148,8 @@ CHECKS = (
         looks_at=("error", "end_s", "requests_completed", "requests_failed"),
         needs=("requests_completed", "requests_failed"),
         threshold=f"invalid above {percent(FAILED_SHARE)} of the requests sent, or when none was answered; else a "
-        "warning. A trial of a capacity search counts them as missing the SLO",
-        why="Failed requests leave their share of the machine to the rest, so a half-failed run looks fast.",
+        "warning. Not for trials of capacity searches",
+        why="A half-failed run looks fast: the rest of the requests get the machine.",
         advice="Read the first error above and the engine's log; lower the concurrency or raise request_timeout_s.",
         rule=_requests_failed,
     ),
@@ -158,10 +158,9 @@ CHECKS = (
         traps=(11,),
         severity="warning",
         looks_at=("error", "prompt", "index"),
-        threshold="prompt lengths, or positions in the order of sending, differ between failed and answered "
-        f"requests, by chance less often than {BY_CHANCE:g} (Mann-Whitney, Bonferroni)",
-        why="A server that refuses its longest prompts does less work: with fewer than 5 % refused it reached 1.56 "
-        "times the throughput.",
+        threshold="prompt lengths, or positions in the order of sending, differ between failed and answered requests "
+        f"(Mann-Whitney, Bonferroni, p < {BY_CHANCE:g})",
+        why="A server that refused its longest prompts, fewer than 5 %, reached 1.56 times the throughput.",
         advice="Read the errors of the failed requests. Raise max_model_len, or drop such prompts for both arms.",
         rule=_failures_alike,
     ),
@@ -171,8 +170,7 @@ CHECKS = (
         severity="warning",
         looks_at=("sent_s",),
         threshold=f"a warning above {percent(UNSENT_SHARE)} of the requests, else a note",
-        why="The load asked for more than the server could take within its duration. The requests left out would "
-        "have been the slowest.",
+        why="The requests left out would have been the slowest.",
         advice="Lower request_rate_rps, or raise max_concurrency or duration_s.",
         rule=_requests_not_sent,
     ),
@@ -185,8 +183,7 @@ CHECKS = (
         threshold=f"invalid if any request has more tokens than requested, or if fewer than {percent(SERVED_SHARE)} "
         "of all requested tokens were served; else a warning. Requests that may end early (ignore_eos = "
         "false, finish_reason stop) do not count",
-        why="A shorter output, cut by max_model_len or by a server that ignores ignore_eos, is less work. A longer "
-        "one was miscounted.",
+        why="A shorter output (max_model_len, or an ignored ignore_eos) is less work; a longer one was miscounted.",
         advice="Raise max_model_len, shorten the prompts, or set ignore_eos = false and compare per token.",
         rule=_output_length,
     ),

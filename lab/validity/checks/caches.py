@@ -135,10 +135,9 @@ CHECKS = (
         traps=(13,),
         severity="warning",
         looks_at=("reset_problem",),
-        threshold="any run before which the server did not reset its prefix cache although requested. A server without "
-        "that request (HTTP 404) was not asked",
-        why="Prompts of an earlier run may come from the cache; warm_prefix_cache says how many, if the server "
-        "counts hits.",
+        threshold="any run before which the server did not reset its prefix cache although requested (HTTP 404 does "
+        "not count)",
+        why="Prompts of an earlier run may come from the cache (see warm_prefix_cache).",
         advice="See what the server, or a proxy, does with POST /reset_prefix_cache, or restart the server between "
         "runs.",
         rule=lambda evidence: (

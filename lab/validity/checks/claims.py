@@ -111,8 +111,7 @@ CHECKS = (
         threshold="any greedy output that differs from the baseline's (each run's first requests): a warning if "
         f"the equal share's 95 % interval (Wilson, over prompts) lies below {percent(SAME_SHARE)} and below that of "
         "the baseline's own repeats, else a note",
-        why="Speculation should give the target's own output. Sums in another order may flip a token; fewer equal "
-        "outputs than that mean that another text was timed.",
+        why="Sums in another order may flip a token; fewer equal outputs than that mean that another text was timed.",
         advice="Read pairs that differ (drafthouse compare STUDY). If they are worse, or only this arm differs, do "
         "not trust its speed-up; look for reports about this engine version.",
         rule=_outputs,
@@ -124,7 +123,7 @@ CHECKS = (
         looks_at=("price_usd_per_hour", "circumstances.hardware"),
         threshold="a study with its own price_usd_per_hour: a warning if its runs were on several kinds of hardware, "
         "else a note",
-        why="A cost holds for one price, machine and date, and a later reader can look up none of them.",
+        why="A later reader can look up neither the date of the price nor its source.",
         advice="Remove price_usd_per_hour from the study, and add a dated price with its source for each hardware "
         "(drafthouse prices add).",
         rule=_undated_price,

@@ -252,8 +252,8 @@ CHECKS = (
         severity="invalid",
         looks_at=("circumstances", "sampling", "endpoint", "prompts_seed", "identity"),
         threshold="any difference in hardware, target, sampling, endpoint, prompts or seed between a run and its "
-        "baseline; unknown values are not compared",
-        why="The ratio then mixes two effects, and nobody can tell which is due to speculation.",
+        "baseline",
+        why="The ratio then mixes the effect of speculation with another one.",
         advice=_SAME,
         rule=lambda runs: _fired(runs, conditions, "were measured under other conditions"),
     ),
@@ -284,11 +284,9 @@ CHECKS = (
         severity="invalid",
         looks_at=("prompt_tokens", "prompt_id", "is_baseline"),
         threshold="for the same prompts (each run's first requests) the arms read different numbers of tokens, by "
-        f"more than {TEMPLATE_TOKENS} in the median of those that differ: a warning above "
-        f"{percent(PROMPTS_WARNING)} of all prompt tokens, invalid above {percent(PROMPTS_INVALID)}. "
-        "Never by chance",
-        why="A server that cut all prompts to 64 tokens was 1.54 times as fast; another chat template is another "
-        "question.",
+        f"more than {TEMPLATE_TOKENS} in the median of those that differ: a warning above {percent(PROMPTS_WARNING)} "
+        f"of all prompt tokens, invalid above {percent(PROMPTS_INVALID)}",
+        why="A server that cut all prompts to 64 tokens was 1.54 times as fast.",
         advice="Use the same max_model_len, chat template and tokenizer in both arms, or one engine.",
         rule=_prompt_tokens,
     ),
@@ -297,10 +295,9 @@ CHECKS = (
         traps=(8,),
         severity="invalid",
         looks_at=("output_text", "completion_tokens", "prompt_id", "is_baseline"),
-        threshold="characters per output token differ between arm and baseline, over the same prompts, by more "
-        f"than {percent(TEXT_APART)} and {ERRORS:g} standard errors ({LEAST_PROMPTS} prompts or more): by "
-        "chance in fewer than 1 of 1,000 arms",
-        why="With another tokenizer, or a usage that counts something else, an arm looks twice as fast that is not.",
+        threshold="characters per output token differ between arm and baseline, over the same prompts, by more than "
+        f"{percent(TEXT_APART)} and {ERRORS:g} standard errors ({LEAST_PROMPTS} prompts or more)",
+        why="Another tokenizer, or a usage that counts something else, can make an arm look twice as fast.",
         advice="Serve the same tokenizer in both arms. Until then compare characters per second, or E2E of equal "
         "texts.",
         rule=_text_a_token,
@@ -311,7 +308,7 @@ CHECKS = (
         severity="warning",
         looks_at=("prompt_tokens", "prompt_id", "error", "is_baseline"),
         threshold="any prompt that the baseline answered and the arm failed (each run's first requests)",
-        why="The comparison is then between different prompts. A server that refuses the longest does less.",
+        why="A server that refuses the longest prompts does less work.",
         advice="Leave prompts out of the dataset that one arm failed, and measure again.",
         rule=_not_answered,
     ),

@@ -92,9 +92,9 @@ CHECKS = (
         traps=(6, 8),
         severity="invalid",
         looks_at=("chunk_s", "completion_tokens"),
-        threshold=f"any answer with over {CHUNKS_SLACK} chunk with output more than it has tokens by usage; invalid "
+        threshold=f"any answer whose chunks with output outnumber its tokens by more than {CHUNKS_SLACK}; invalid "
         f"if the surplus exceeds {percent(EXCESS_INVALID)} of all tokens, else a warning",
-        why="A chunk with output has at least one token. Either usage counts too few, or a proxy splits answers.",
+        why="Either usage counts too few tokens, or a proxy splits answers.",
         advice="Measure without proxies, or use a server version that counts correctly.",
         rule=_tokens_below_chunks,
     ),
@@ -104,7 +104,7 @@ CHECKS = (
         severity="note",
         looks_at=("resent", "sent_s"),
         threshold="any request that was sent a second time",
-        why="A server may close an idle connection just as a request is sent. Clients then send it again.",
+        why="The server closed an idle connection just as a request was sent.",
         advice="Let the server keep connections open for longer than 2 s.",
         rule=_sent_again,
     ),
@@ -115,8 +115,7 @@ CHECKS = (
         looks_at=("doubts",),
         threshold="a printed figure more than 0.5 % away from what the file's own requests, counts or rates give. "
         "Imported runs only",
-        why="Tools round slightly differently; a larger gap is another definition or an edited file. The figure "
-        "computed from requests is used.",
+        why="More than rounding is another definition or an edited file. The figure computed from requests is used.",
         advice="Look up how this version of the tool computes the figure, or compare only what follows from its "
         "requests.",
         rule=lambda evidence: (

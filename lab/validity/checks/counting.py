@@ -141,7 +141,7 @@ CHECKS = (
         looks_at=("counters_before", "counters_after", _USAGE),
         threshold=f"usage and the server's counter differ by more than {percent(COUNTERS_APART)} and by more than "
         "one token per request; skipped if requests failed",
-        why="They must agree, except for the end token. Otherwise usage is wrong, or somebody else used the server.",
+        why="Apart from the end token they agree, unless usage is wrong or somebody else used the server.",
         advice="Measure on a server that nobody else uses. If nobody did, do not trust its usage.",
         rule=lambda evidence: _apart(evidence, "generation_tokens", "completion_tokens", "generated tokens"),
     ),
@@ -151,8 +151,7 @@ CHECKS = (
         severity="warning",
         looks_at=("counters_before", "counters_after", "prompt_tokens"),
         threshold=f"as server_token_count: more than {percent(COUNTERS_APART)} and one token per request",
-        why="Counters and usage disagree on prompt tokens if prompts were changed or somebody else sent some. Output "
-        "throughput is not affected.",
+        why="Somebody else sent prompts, or the server changed them. Output throughput is not affected.",
         advice="Measure on a server that nobody else uses, and check whether it shortens or pads prompts.",
         rule=lambda evidence: _apart(evidence, "prompt_tokens", "prompt_tokens", "prompt tokens"),
     ),
@@ -176,7 +175,7 @@ CHECKS = (
         severity="warning",
         looks_at=("output_token_ids", _USAGE),
         threshold="any request whose returned token ids are not as many as its usage counts",
-        why="One of the two omits tokens. All figures use usage; such outputs are compared by text, not by tokens.",
+        why="One of the two omits tokens. Figures use usage; such outputs are compared by text.",
         advice="See server_token_count, which has the server's own counter.",
         rule=_token_ids,
     ),
@@ -207,8 +206,7 @@ CHECKS = (
         severity="invalid",
         looks_at=("counters_before", "counters_after"),
         threshold="any counter smaller after the window than before",
-        why="Counters only grow. A server that restarted inside the window was measured cold, and counter "
-        "differences mean nothing.",
+        why="A server that restarted inside the window was measured cold, and counter differences mean nothing.",
         advice="Find the reason for the restart in the server's log, then repeat the run.",
         rule=_counter_reset,
     ),
@@ -219,8 +217,7 @@ CHECKS = (
         looks_at=("sent_s", "first_token_s", "chunk_s", "end_s", "duration_s", "load.max_concurrency"),
         threshold="a request that ends before it began, or requests that together took more than "
         f"{percent(1 + STREAMS_SLACK)} of streams x window",
-        why="Little's law: at most max_concurrency requests are in flight. Figures that break it come from several "
-        "clocks or several runs.",
+        why="Figures that break Little's law come from several clocks or several runs.",
         advice="Repeat the run. If it was imported, look for what was mixed up in the file.",
         rule=_contradiction,
     ),

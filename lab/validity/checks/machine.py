@@ -207,8 +207,7 @@ CHECKS = (
         threshold=f"slowed by heat or power supply in more than {percent(THROTTLED_WARNING)} of the seconds, "
         f"invalid above {percent(THROTTLED_INVALID)}, else a warning; a note if more than "
         f"{percent(POWER_CAPPED)} were at the power limit",
-        why="Heat slows the arm that is measured later. The power limit is normal under full load and the same for "
-        "all arms.",
+        why="Heat slows the arm measured later. The power limit is normal under load and equal for all arms.",
         advice="Fix the cooling, or set a power limit the machine can sustain, and repeat the study interleaved.",
         rule=_throttled,
     ),
@@ -238,7 +237,7 @@ CHECKS = (
         "request of this run (two samples in a row); a warning if other processes had it open in "
         f"{SHARED_SAMPLES} seconds. Skipped without idle seconds, unless the driver reports process "
         "owners",
-        why="Another process takes its share of the GPU while it works, and memory even when it does not.",
+        why="Another process takes GPU time while it works, and memory always.",
         advice="Stop the other process, or give the engine a GPU of its own (CUDA_VISIBLE_DEVICES).",
         rule=_shared_gpu,
     ),
@@ -249,7 +248,7 @@ CHECKS = (
         looks_at=("idle_engines",),
         threshold=f"another arm's idle engine takes more than {IDLE_WARNING_PERCENT:g} % of a processor or GPU "
         f"during the window: a warning; above {IDLE_INVALID_PERCENT:g} %: invalid",
-        why="An idle engine that works takes time from the measured one. An idle vLLM takes about 1 % of a processor.",
+        why="It takes time from the measured engine. An idle vLLM takes about 1 % of a processor.",
         advice='Use order = "interleaved", which runs no other engine.',
         rule=_idle_engines,
     ),
@@ -287,8 +286,7 @@ CHECKS = (
         threshold=f"a container's quota (cgroup) held the processors back in more than {HELD_BACK_PERCENT:g} % of "
         f"its periods, or, without a GPU, their median clock is {percent(CPU_CLOCK_FELL)} lower in the "
         f"last third of the window than in the first ({CLOCK_SAMPLES} seconds of each)",
-        why="A quota stops every thread for the rest of a 100 ms period, which puts steps into latencies. A falling "
-        "clock had not settled.",
+        why="A quota stops all threads for the rest of a 100 ms period, which puts steps into latencies.",
         advice="Give the container whole processors (a cpuset) instead of a quota; warm up the machine, or fix its "
         "clock.",
         rule=_held_back,

@@ -179,8 +179,7 @@ CHECKS = (
         looks_at=(*FIGURES, "duration_s", "arm", "workload", "load", "repeat", "started_at"),
         needs=("arm",),
         threshold=f"the repeats of a cell are more than {APART:g} times apart in throughput or median TPOT; windows "
-        f"below {LEAST_WINDOW_S:g} s do not count. With 10 % scatter that happens in 0.4 % of cells with "
-        "two repeats",
+        f"below {LEAST_WINDOW_S:g} s do not count",
         why="A mean hides that a server was fast in one repeat and slow in the next.",
         advice="Look at other programs (other_programs), clocks and the slow repeat's log. If one arm alone differs, "
         "its server changes with time: measure it from a fresh start.",
@@ -192,9 +191,8 @@ CHECKS = (
         severity="note",
         looks_at=("windows", *FIGURES, "duration_s", "arm", "workload", "load", "repeat", "started_at"),
         needs=("arm",),
-        threshold=f"a round is more than {ROUNDS_APART:g} times apart from that of another repeat in throughput "
-        f"or median TPOT; rounds below {LEAST_ROUND_S:g} s do not count. With 20 % scatter that happens "
-        "in 0.1 % of cells of twelve rounds",
+        threshold=f"a round is more than {ROUNDS_APART:g} times apart from that of another repeat in throughput or "
+        f"median TPOT; rounds below {LEAST_ROUND_S:g} s do not count",
         why="Another program or the server slowed one short window.",
         advice="If other arms differ as much, look at other programs (other_programs). If one arm alone does, look "
         "at its requests in that round.",

@@ -153,8 +153,8 @@ CHECKS = (
         severity="warning",
         looks_at=("counters_before", "counters_after"),
         threshold=f"more than {PREEMPTED_SHARE:g} preemptions per request",
-        why="A draft model takes memory from the target's cache. An arm that preempts where the baseline does not "
-        "compares memory, not speculation.",
+        why="A draft model takes memory from the target's cache: the arms then differ in memory, not only in "
+        "speculation.",
         advice="Lower the concurrency or max_model_len, or give the KV cache more memory.",
         rule=_preemptions,
     ),

@@ -203,8 +203,8 @@ CHECKS = (
         needs=("arm",),
         threshold="no host measured all arms of a cell's repeat, or a host differs from like hosts as in slot_differs. "
         "A note if there are only several hosts",
-        why="Only runs of one host are compared: a study that moved between two arms has fewer repeats. Between two "
-        "blocks its ratios are fair, and its absolute figures mix the hosts.",
+        why="Only runs of one host are compared, so a study that moved within a block has fewer repeats. Absolute "
+        "figures mix the hosts.",
         advice="Retry the study with --all on one host (hardware), and drain workers before their hosts stop.",
         rule=_host_differs,
     ),

@@ -93,10 +93,10 @@ CHECKS = (
         traps=(18, 20),
         severity="warning",
         looks_at=("sent_s", "end_s", "completion_tokens", "load"),
-        threshold=f"a request's median tokens/s differ by a factor of {DRIFT_RATIO:g} between the two halves, by "
-        f"chance less often than {DRIFT_P:g} (Mann-Whitney). Each stream's first and last request do not "
-        f"count; needs {DRIFT_REQUESTS} in each half. Not for ramps and traces",
-        why="Prompts come in random order, so both halves have the same work. Heat or other programs change the speed.",
+        threshold=f"a request's median tokens/s differ by a factor of {DRIFT_RATIO:g} between the two halves "
+        f"(Mann-Whitney, p < {DRIFT_P:g}). Each stream's first and last request do not count; needs {DRIFT_REQUESTS} "
+        "in each half. Not for ramps and traces",
+        why="Both halves have the same work in random order; heat or other programs change the speed.",
         advice="Repeat the run on a quiet machine; look at clocks and temperature in its telemetry.",
         rule=_drift,
     ),
@@ -106,7 +106,7 @@ CHECKS = (
         severity="note",
         looks_at=("sent_s", "end_s", "load.max_concurrency"),
         threshold=f"fewer than half of a closed loop's streams were busy for more than {percent(TAIL_SHARE)} of the "
-        "window. Throughput of a run in rounds leaves the ends out",
+        "window",
         why="Total tokens over total time includes the end, when few requests are left.",
         advice="Send more prompts per stream: with eight the tail is short.",
         rule=_tail,

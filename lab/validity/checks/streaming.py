@@ -229,8 +229,7 @@ CHECKS = (
         "more tokens than a step can (1 + k, median), so that TPOT is too low by more than "
         f"{percent(TPOT_TOO_LOW)}; a note if {percent(IN_BURSTS)} of the events came together with the "
         f"one before (within {percent(NO_GAP)} of the mean gap)",
-        why="TPOT divides the time after the first event by the remaining tokens: merging the events of eight steps "
-        "lowered it from 11.5 to 7.4 ms, and no token came sooner.",
+        why="Merging the events of eight steps lowered TPOT from 11.5 to 7.4 ms, and no token came sooner.",
         advice="Compare E2E and throughput, which are right. Make the server write every step (vLLM: stream-interval "
         "1), and look for a buffering proxy.",
         rule=_bursts,
@@ -240,11 +239,9 @@ CHECKS = (
         traps=(28,),
         severity="warning",
         looks_at=("sent_s", "first_token_s", "chunk_s"),
-        threshold=f"median TTFT below {EARLY_STEPS:g} of a step's time, and the second event more than "
-        f"{LATE_STEPS:g} steps after the first; needs {LEAST_ANSWERS} answers of {LEAST_EVENTS} events. A "
-        "network with a round trip above half a step hides it",
-        why="No model makes its first token in less than a step. A server that sent a space first had a TTFT of 3 "
-        "instead of 52 ms.",
+        threshold=f"median TTFT below {EARLY_STEPS:g} of a step's time, and the second event more than {LATE_STEPS:g} "
+        f"steps after the first; needs {LEAST_ANSWERS} answers of {LEAST_EVENTS} events",
+        why="A server that sent a space first had a TTFT of 3 instead of 52 ms.",
         advice="Compare E2E, or measure the server without what writes before it.",
         rule=_early_first,
     ),
@@ -257,7 +254,7 @@ CHECKS = (
         f"closed loop after its first requests, a TTFT of {PAUSE_WAITS:g} usual ones, and {PAUSE_S:g} s), "
         f"which took more than {percent(TIME_LOST)} of all streams' time. The client's own lag and the "
         "reading of a closed loop's first prompts do not count",
-        why="Three of 24 answers that stop for 1.5 s take a quarter of the throughput: the run measures the pause.",
+        why="Three of 24 answers that stop for 1.5 s take a quarter of the throughput.",
         advice="Repeat the run. If the pauses stay, look for what they share (prompts, moments, log lines).",
         rule=_pauses,
     ),
@@ -269,8 +266,7 @@ CHECKS = (
         threshold="in a closed loop with all streams full (four or more), the server answers at most "
         f"{percent(ANSWERED_SHARE)} of them at a time, and exactly that many for {percent(AT_THE_LIMIT)} of "
         "the time. Prompts that take about as long as their answers can look the same",
-        why="A server that works on one of eight requests is measured at concurrency 1, with the wait of the others "
-        "in TTFT.",
+        why="A server that works on one of eight requests is measured at concurrency 1.",
         advice="Look for a limit in the server or a proxy (max-num-seqs, a queue), or lower max_concurrency.",
         rule=_not_served,
     ),

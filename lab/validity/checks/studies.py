@@ -153,7 +153,7 @@ CHECKS = (
         severity="warning",
         looks_at=("arm", "workload", "load", "repeat"),
         threshold=f"a cell with fewer than {REPEATS} completed runs",
-        why='One point is not a result: "98 % of the baseline" may be no difference at all.',
+        why='A ratio of "98 %" may be no difference at all.',
         advice="Set repeats = 3 or more.",
         rule=_single,
     ),

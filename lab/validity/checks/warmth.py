@@ -92,7 +92,7 @@ CHECKS = (
         looks_at=("log", "log_begin_bytes", "log_end_bytes", "duration_s", "chunk_s"),
         threshold="any log line of the window that reports compiling, autotuning or graph capture; invalid if some "
         f"request also paused for {percent(PAUSE_SHARE)} of the window, else a warning",
-        why="Compilation cost first requests 1537 instead of 58 ms, and a published 37 tok/s was 158 tok/s warm.",
+        why="Compilation cost first requests 1537 instead of 58 ms.",
         advice=_COLD,
         rule=_compilation,
     ),
@@ -105,8 +105,7 @@ CHECKS = (
         f"{FIRST_RATIO_WARNING} times, and {FIRST_EXCESS_MS} ms more than, the later median TTFT times "
         f"their number; invalid from {FIRST_RATIO_INVALID} times on if that was {percent(PAUSE_SHARE)} of "
         "the window, else a warning",
-        why="Requests sent together wait for each other's prompts. More than that is something only the first ones "
-        "paid, such as compilation.",
+        why="Only the first requests paid for something, such as a compilation.",
         advice=_COLD,
         rule=_first_requests,
     ),

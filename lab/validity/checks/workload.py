@@ -130,8 +130,7 @@ CHECKS = (
         looks_at=("workload.dataset", "category"),
         needs=("workload.dataset",),
         threshold="any prompt of random tokens",
-        why="Random tokens distort acceptance in either direction. Published results use them, so they are allowed "
-        "and labelled.",
+        why="Random tokens raise or lower acceptance. Published results use them, so they are allowed.",
         advice="For conclusions about acceptance use your own prompts or a dataset of real text.",
         rule=_synthetic,
     ),
@@ -141,8 +140,8 @@ CHECKS = (
         severity="warning",
         looks_at=("category",),
         threshold="any request of a trace that records lengths or block hashes instead of texts",
-        why="A draft predicts text. On the random tokens that replace a missing text, acceptance and speed-up are "
-        "not those of the recorded traffic.",
+        why="On the random tokens that replace the text, acceptance and speed-up are not those of the recorded "
+        "traffic.",
         advice="For acceptance use a trace with messages; otherwise compare only what does not depend on it.",
         rule=_without_text,
     ),
@@ -152,8 +151,7 @@ CHECKS = (
         severity="note",
         looks_at=("category",),
         threshold="any request without a category, if the arm speculates",
-        why="Acceptance depends on the kind of text (0.91 on code, 0.48 on prose for one model), so a mean over an "
-        "unknown mix says little.",
+        why="Acceptance depends on the kind of text: one model had 0.91 on code and 0.48 on prose.",
         advice="Add a category to each row of the dataset.",
         rule=_no_category,
     ),

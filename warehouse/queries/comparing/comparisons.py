@@ -101,7 +101,7 @@ def compare_study(
     judgement: str | None = None,
 ) -> StudyComparison:
     """Compare the arms of a job, a study's digest or its name. `metric` may be one of SHORT_NAMES; a price matters only
-    for costs. The short name capacity is that of a concurrency where a study has searched for that alone.
+    for costs. The short name "capacity" means a concurrency if the study searched only for concurrencies.
 
     Verdicts that were stored when the job ended are returned as they are, or those of another `judgement` of it, for
     its own baseline and prices. Everything else is computed.

@@ -325,7 +325,7 @@ def percentiles(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def ecdf(drawn: pd.DataFrame, scene: Scene) -> alt.LayerChart:
-    """Draw distributions. `drawn`: of `shares`; the x axis is logarithmic if no value is zero."""
+    """Draw distributions. `drawn` comes from `shares`; the x axis is logarithmic if no value is zero."""
     logarithmic = bool(len(drawn)) and float(drawn["ms"].min()) > 0
     scale = alt.Scale(type="log" if logarithmic else "linear", nice=False)
     if scene.x_domain is not None:
@@ -350,7 +350,7 @@ def ecdf(drawn: pd.DataFrame, scene: Scene) -> alt.LayerChart:
 
 
 def bands(drawn: pd.DataFrame, style: ArmStyle, scene: Scene) -> alt.LayerChart:
-    """Draw bands. `drawn`: of `percentiles` of one series, with its position on the x axis in `x`."""
+    """Draw bands. `drawn` has the `percentiles` of one series, with the position on the x axis in `x`."""
     base = alt.Chart(drawn).encode(x=_ordinal_x(scene, alt.Scale(type="point", padding=0.35)))
     scale = alt.Scale(nice=False) if scene.y_domain is None else alt.Scale(domain=list(scene.y_domain), nice=False)
     alone = len(drawn) == 1

@@ -303,7 +303,7 @@ class Fields:
         return popover.container(width=_DETAILS_WIDTH) if popover.open else None
 
     def show_remove_button(self, noun: str) -> None:
-        """Draw the cross at the end of a row. It is no stop of Tab (`server/field_help`)."""
+        """Draw the cross at the end of a row. The Tab key skips it (`server/field_help`)."""
         self.show_cross(f"Remove this {noun}", "remove", _remove, (self.table, self.number))
 
     def show_remove_detail(self, noun: str) -> None:

@@ -26,7 +26,7 @@ _judgings = published_data.published_query()(stored.judgings)
 
 
 def judgements(job_id: str) -> dict[str, str]:
-    """Return the ids of a job's judgements by their labels, that of when it ended first."""
+    """Return the ids of a job's judgements by their labels; the one from the job's end comes first."""
     judged = _judgings((job_id,))
     default = next((judging for judging in judged if judging.is_default), None)
     shown = {_NOW if default is None else default.label: stored.FIRST}
