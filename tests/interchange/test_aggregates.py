@@ -337,6 +337,12 @@ def test_inferencexs_separate_gpus_decode_only_what_they_decode() -> None:
     assert (run.columns["method"], run.labels["hardware"]) == (None, "52x h200")
 
 
+@pytest.mark.parametrize(("sizes", "gpus"), [({"pp": 2, "pcp_size": 1}, 16), ({"pp": 1, "pcp_size": 4}, 32)])
+def test_inferencexs_gpus_are_those_of_all_parallel_sizes(sizes: dict[str, int], gpus: int) -> None:
+    run = only(SETTING | sizes)
+    assert (run.metrics["total_tok_per_s"], run.labels["hardware"]) == (410.0 * gpus, f"{gpus}x h200")
+
+
 def test_inferencexs_rates_that_do_not_add_up_are_left_out() -> None:
     run = only(SETTING | {"input_tput_per_gpu": 500.0})
     assert run.metrics["total_tok_per_s"] is run.metrics["output_tok_per_s"] is None
