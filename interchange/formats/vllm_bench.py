@@ -37,6 +37,14 @@ _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), 
 #: The request rate's key in vLLM 0.3, whose script divided the whole latency by the number of tokens.
 _FIRST = "request_inthroughput"
 _POSITIONS = "spec_decode_per_position_acceptance_rates"
+_DIFFUSION = (
+    "committed_throughput",
+    "steps_per_canvas",
+    "committed_per_step",
+    "committed_tokens",
+    "denoising_steps",
+    "canvas_positions",
+)
 _STATISTICS = ("mean", "std", "p25", "p50", "median", "p75", "p80", "p90", "p95", "p99", "p99.9")
 _FIGURES: tuple[Figure, ...] = (
     Figure("model_id", "target"),
@@ -69,6 +77,11 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
     Figure("rtfx", None, "a factor for audio"),
     *latencies_of("{statistic}_{latency}_ms", _LATENCIES, statistics=_STATISTICS),
+    *(
+        Figure(f"probe_{name}", None, "of probe requests beside the load")
+        for name in ("completed", "failed", "median_e2el_ms", "p99_e2el_ms", "max_e2el_ms")
+    ),
+    *(Figure(f"diffusion_{name}", None, "of a model that denoises") for name in _DIFFUSION),
     *(
         Figure(f"{statistic}_{name}_ms", None, "has the wait for the client's own limit")
         for name in ("client_queue_time", "e2el_including_client_queue")
