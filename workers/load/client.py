@@ -29,7 +29,8 @@ from workers.load.connections import (
 )
 
 logger = logging.getLogger(__name__)
-_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+#: Firewalls of gateways, AWS's among them, refuse requests without a User-Agent.
+_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "drafthouse"}
 _ERROR_CHARS = 500
 #: Bytes of a server's other pages, such as its version or its counters.
 _PAGE_BYTES = 16 * 2**20
@@ -336,11 +337,17 @@ async def _exchange(
     finally:
         reception.close()
     if response.status != 200:
-        return f"HTTP {response.status}{_unusual(target, response)}: {_reason(target, response.refusal)}"
+        return f"HTTP {response.status}{_unusual(target, response)}: {_why_refused(target, response)}"
     if answer.last_event_s is None and reception.beginning.strip():
         kind = target.hide_key(response.content_type) or "without a content type"
         return f"the answer ({kind}) has no event of a stream: {_reason(target, reception.beginning)}"
     return None
+
+
+def _why_refused(target: Endpoint, response: Response) -> str:
+    if 300 <= response.status < 400:
+        return "the server redirects, which is not followed: name the address to which it leads"
+    return _reason(target, response.refusal)
 
 
 def _unusual(target: Endpoint, response: Response) -> str:

@@ -207,6 +207,7 @@ async def test_a_key_goes_into_the_header_and_requests_to_the_path_that_the_stud
     lines = heads[0].decode().split("\r\n")
     assert lines[0] == "POST /tenant/openai/chat/completions HTTP/1.1"
     assert "api-key: k-42" in lines
+    assert "User-Agent: drafthouse" in lines  # firewalls refuse a request without one
     assert not [line for line in lines if line.startswith("Authorization")]
     assert record.error == "HTTP 401: [the API key]"
     assert "k-42" not in repr(target)
