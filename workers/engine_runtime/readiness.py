@@ -35,7 +35,7 @@ _HELLO = Prompt("hello", None, "Say hello.")
 #: More than one token, so that speculation has had to draft and verify.
 _HELLO_TOKENS = 8
 #: Keys of the request that studies do not depend on, and the endpoint's field that turns each off.
-_UNASKED: dict[str, Any] = {"continuous_usage": False, "token_ids": False, "further": {}}
+_UNASKED: dict[str, Any] = {"continuous_usage": False, "token_ids": False, "neutral_keys": False, "further": {}}
 #: What servers differ in: the name of a needed key, and whether usage has to be requested.
 _RENAMED: dict[str, Any] = {"limit_key": "max_completion_tokens"}
 _USAGE_UNASKED: dict[str, Any] = {"usage_option": False}

@@ -76,6 +76,8 @@ async def test_a_server_that_refuses_what_is_needed_says_so() -> None:
         (("max_tokens",), {"limit_key": "max_completion_tokens"}),
         (("max_tokens", "continuous_usage_stats"), {"limit_key": "max_completion_tokens", "continuous_usage": False}),
         (("stream_options",), {"usage_option": False}),
+        (("seed",), {"neutral_keys": False}),
+        (("top_p", "return_token_ids"), {"neutral_keys": False, "token_ids": False}),
     ],
 )
 async def test_a_key_that_servers_call_otherwise_is_renamed_or_left_out(
