@@ -380,6 +380,25 @@ def test_vllms_probe_requests_are_figures_beside_the_load() -> None:
     assert "diffusion_committed_tokens" not in run.labels
 
 
+def test_tensorrt_llms_copy_of_the_client_has_its_latencies_under_another_name() -> None:
+    content = json.loads((SAMPLES / "vllm-bench/spec-code-c4.json").read_text())
+    content["e2els"] = [latency + 0.5 for latency in content.pop("latencies")]
+    run = only(content | {"user_throughput": 60.0, "avg_decoded_tokens_per_iter": {"mean": 2.5, "percentiles": {}}})
+    assert run.metrics["e2e_mean_ms"] == pytest.approx(1000 * sum(content["e2els"]) / len(content["e2els"]))
+    assert (run.printed["user_throughput"], run.printed["avg_decoded_tokens_per_iter.mean"]) == (60.0, 2.5)
+
+
+def test_a_server_that_did_not_stream_has_no_time_to_first_token() -> None:
+    """TensorRT-LLM's copy of the client writes -1 s, and adds that second to the time of the other tokens."""
+    content = json.loads((SAMPLES / "vllm-bench/base-code-c4.json").read_text())
+    count = len(content["ttfts"])
+    unstreamed = {"mean_ttft_ms": -1000.0, "median_ttft_ms": -1000.0, "p99_ttft_ms": -1000.0, "mean_itl_ms": 0.0}
+    run = only(content | unstreamed | {"ttfts": [-1] * count, "itls": [[]] * count})
+    assert values(run, "ttft_mean_ms", "tpot_mean_ms", "icl_mean_ms") == [None, None, None]
+    assert values(run, "output_tok_per_s", "requests_completed") == [content["output_throughput"], count]
+    assert why(run, "ttft, tpot, itl") == "the server did not stream"
+
+
 def test_answers_of_which_no_token_was_counted_have_no_rate() -> None:
     content = json.loads((SAMPLES / "vllm-bench/base-random-c4.json").read_text())
     summary = {name: value for name, value in content.items() if not isinstance(value, list)}

@@ -84,7 +84,7 @@ def _add_rates(record: _Record, taken: Taken, gpus: int, decoding: int) -> None:
 FORMAT = declared(
     "inferencex",
     "InferenceMAX and InferenceX, aggregates",
-    "2025-12 to 2026-09",
+    "2025-12 to 2026-06",
     _FIGURES,
     _NOTES,
     keys=("hw", "conc", "framework", "tput_per_gpu"),
