@@ -89,13 +89,19 @@ async def test_a_key_that_servers_call_otherwise_is_renamed_or_left_out(
     assert asked.usage_option or len(changed) == 1
 
 
-async def test_a_server_that_is_loading_is_waited_for() -> None:
+@pytest.mark.parametrize("status", ["503 Service Unavailable", "504 Gateway Timeout", "429 Too Many Requests"])
+async def test_a_server_that_is_loading_or_busy_is_waited_for(status: str) -> None:
     asked = 0
 
     async def loads(x: Exchange) -> None:
         nonlocal asked
         asked += 1
-        await (http_error if asked < 3 else normal)(x)
+        if asked == 3:
+            await normal(x)
+            return
+        x.head(status, "text/plain")
+        await x.write(b"later")
+        await x.end(done=False)
 
     async with serve({"loads": loads}) as server:
         ready = await reach(Endpoint(server.base_url, "loads", foreign=True), KINDS["endpoint"], 600.0)
