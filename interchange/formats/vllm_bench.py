@@ -85,6 +85,11 @@ _FIGURES: tuple[Figure, ...] = (
         Figure(f"probe_{name}", None, "of probe requests beside the load")
         for name in ("completed", "failed", "median_e2el_ms", "p99_e2el_ms", "max_e2el_ms")
     ),
+    *(
+        Figure(f"{statistic}_{name}", None, "its name has no unit")
+        for name in _LATENCIES
+        for statistic in ("mean", "median", "std", "p90", "p95", "p99")
+    ),
     Figure("user_throughput", None, "of TensorRT-LLM's copy: a mean over requests"),
     *(
         Figure(path.format(statistic), None, "of TensorRT-LLM's copy: a mean of requests' means")

@@ -380,6 +380,14 @@ def test_vllms_probe_requests_are_figures_beside_the_load() -> None:
     assert "diffusion_committed_tokens" not in run.labels
 
 
+def test_a_latency_without_a_unit_is_a_figure_without_a_column() -> None:
+    """InferenceX's study of decoding by position writes seconds beside vLLM's keys."""
+    content = json.loads((SAMPLES / "vllm-bench/base-code-c4.json").read_text())
+    run = only({name: value for name, value in content.items() if not name.endswith("_ms")} | {"median_ttft": 3.125})
+    assert (run.printed["median_ttft"], why(run, "median_ttft")) == (3.125, "its name has no unit")
+    assert "median_ttft" not in run.labels
+
+
 def test_tensorrt_llms_copy_of_the_client_has_its_latencies_under_another_name() -> None:
     content = json.loads((SAMPLES / "vllm-bench/spec-code-c4.json").read_text())
     content["e2els"] = [latency + 0.5 for latency in content.pop("latencies")]

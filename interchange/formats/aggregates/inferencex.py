@@ -16,12 +16,19 @@ _GAP = "gaps between chunks, not tokens"
 _LATENCIES: Mapping[str, str | tuple[str, str]] = {"ttft": "ttft", "tpot": "tpot", "itl": ("icl", _GAP), "e2el": "e2e"}
 _SECONDS = 1000.0
 _STATISTICS = ("mean", "median", "std", "p90", "p95", "p99", "p99.9")
+_POWER = (
+    "avg_power_w",
+    "avg_total_gpu_power_w",
+    "total_gpu_energy_j",
+    *(f"joules_per_{of}" for of in ("successful_query", "input_token", "output_token", "total_token")),
+)
 _FIGURES: tuple[Figure, ...] = (
     Figure("model", "target"),
     Figure("conc", "concurrency"),
     Figure("framework", "engine"),
     *latencies_of("{statistic}_{latency}", _LATENCIES, "", _SECONDS, ("p50", *_STATISTICS)),
     *(Figure(f"{statistic}_intvty", None, "no column; 1 / tpot") for statistic in _STATISTICS),
+    *(Figure(name, None, "of all GPUs or of one role, by its version") for name in _POWER),
     Figure("tput_per_gpu", None, "per GPU"),
     Figure("output_tput_per_gpu", None, "per GPU"),
     Figure("input_tput_per_gpu", None, "per GPU"),
