@@ -43,6 +43,10 @@ _OF_COMPLETED = (
 )
 
 
+#: Figures that some tools print as 0 for answers of which they counted no token.
+_OF_OUTPUT = ("completion_tokens", "output_tok_per_s", "total_tok_per_s", *latency_columns("tpot"))
+
+
 def of_requests(requests: ImportedRequests) -> dict[str, Value]:
     """Compute counts, latencies and acceptance over a run's requests; only what is known for every completed one."""
     done = requests.completed
@@ -174,6 +178,9 @@ def build_run(
 def _drop_what_nothing_has(taken: Taken, requests: ImportedRequests | None) -> None:
     """Drop figures that some tools print as 0 when there is nothing to compute them from."""
     metrics = taken.metrics
+    if metrics.get("completion_tokens") == 0:
+        # vLLM's client of 2025 read no reasoning: "Total generated tokens: 0" of a model that had answered.
+        taken.drop(_OF_OUTPUT, "no token of any answer was counted")
     if _has_single_tokens(metrics, requests):
         taken.drop(latency_columns(*_BETWEEN), "no answer has a second token")
     for latency in ("ttft", "tpot", "e2e", "icl", "itl"):

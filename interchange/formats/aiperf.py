@@ -15,7 +15,7 @@ from interchange.fields import Figure, Format, Taken, has_keys, latencies_of, la
 from interchange.formats import aiperf_requests
 from interchange.formats.aiperf_requests import RequestLines
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Name, Number, Part, Record, at, either, whole
+from interchange.typed_json import Count, Flag, Name, Number, Part, Record, at, either, whole
 from lab.metrics.measure import Value
 from warehouse.bundles.imported_run import ImportedRun
 
@@ -68,6 +68,7 @@ _NOTES = {
     "input_config.datasets": "requested_output_tokens, if equal for all requests",
     _HISTOGRAM: "acceptance_per_position",
     "profile_export.jsonl: spec_decode_acceptance.num_spec_tokens": "num_speculative_tokens",
+    "was_cancelled": "a doubt, if true",
     "start_time": "a label: it has no time zone; started_at comes from the requests",
     "profile_export.jsonl": "the requests, without warm-up",
     "profile_export.jsonl: usage_completion_tokens": "completion_tokens; tpot is decode_duration / (it - 1)",
@@ -138,6 +139,7 @@ class _Summary(Record):
     aiperf_version: Name = None
     error_rate: Number | None = at("request_error_rate", "avg")
     error_summary: Any = None
+    was_cancelled: Flag | None = None
     histogram: dict[str, Count | None] | None = at(_HISTOGRAM)
     time_to_first_token: _Latency | None = None
     inter_token_latency: _Latency | None = None
@@ -198,6 +200,8 @@ def _complete(part: Part, summary: _Summary, taken: Taken) -> None:
     if "requests_completed" not in taken.metrics:
         raise part.error("request_count", "this is missing in a summary of AIPerf")
     _describe(taken, summary)
+    if summary.was_cancelled:
+        taken.doubts.append("AIPerf was interrupted before the end of the run")
     taken.metrics |= _positions(part, summary, taken)
     server, own = taken.metrics.get("completion_tokens"), taken.printed.get("total_osl.avg")
     if server is None or own != server:

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
-from interchange.typed_json import LARGEST, Anything, Counts, Numbers, Part, Record, all_known, error_text
+from interchange.typed_json import LARGEST, Anything, Counts, Numbers, Part, Record, all_known, either, error_text
 from lab.metrics.record_table import Floats
 from warehouse.bundles.imported_run import ImportedRequest
 
@@ -43,7 +43,7 @@ class RequestArrays(Record):
 class TimedArrays(RequestArrays):
     """The arrays of vLLM's client, which records when each request was sent and answered."""
 
-    latencies: Numbers | None = None
+    latencies: Numbers | None = either(("latencies",), ("e2els",))  # the second of TensorRT-LLM's copy of it
     start_times: Numbers | None = None
 
 

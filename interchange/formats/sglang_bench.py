@@ -41,7 +41,9 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("server_info.speculative_draft_model_path", "draft_model"),
     Figure("random_input_len", "input_tokens", _OF_ONE_LENGTH),
     Figure("random_output_len", "requested_output_tokens", _OF_ONE_LENGTH),
+    Figure("num_prompts", "num_prompts", "of several processes"),
     Figure("completed", "requests_completed"),
+    Figure("failed", "requests_failed", "of several processes"),
     Figure("duration", "duration_s"),
     Figure("total_input_tokens", "prompt_tokens"),
     Figure(
@@ -49,7 +51,11 @@ _FIGURES: tuple[Figure, ...] = (
         "completion_tokens",
         "the server's usage, else the requested number",
     ),
-    Figure("total_output_tokens_retokenized", None, "recounted from the text"),
+    *(
+        Figure(f"{name}_retokenized", None, "recounted from the text")
+        for name in ("total_output_tokens", "output_throughput", "total_throughput")
+    ),
+    Figure("cache_report.cache_hit_rate_pct", "prefix_cache_hit_rate", "percent, of --cache-report", 0.01),
     Figure("request_throughput", "request_per_s"),
     Figure("output_throughput", "output_tok_per_s"),
     Figure("total_throughput", "total_tok_per_s"),
@@ -61,7 +67,7 @@ _FIGURES: tuple[Figure, ...] = (
     *latencies_of("{statistic}_{latency}_ms", _LATENCIES, statistics=("mean", "median", "std", "p90", "p95", "p99")),
 )
 _NOTES = {
-    "server_info": "engine; missing until 2025",
+    "server_info": "engine, if it is SGLang's; missing until 2025",
     "server_info.speculative_num_draft_tokens": (
         "num_speculative_tokens, less the verified one, for a chain (speculative_eagle_topk 1 or missing)"
     ),
@@ -87,7 +93,7 @@ def _run(part: Part, place: str) -> ImportedRun:
     taken, run = take(part, _FIGURES, owner, _NEEDED), part.parse(_Run, owner)
     forget_unknown_loop(part, taken)
     _forget_drawn_lengths(taken, run.random_range_ratio)
-    if run.server_info:
+    if "model_path" in run.server_info:  # vLLM answers this page, too
         taken.columns["engine"] = "sglang"
     if run.verified_tokens and run.branches in (None, 1):
         taken.columns["num_speculative_tokens"] = run.verified_tokens - 1

@@ -36,7 +36,19 @@ _GAP = "gaps between chunks, not tokens"
 _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), "e2el": ("e2e", "up to the last chunk")}
 #: The request rate's key in vLLM 0.3, whose script divided the whole latency by the number of tokens.
 _FIRST = "request_inthroughput"
+#: What TensorRT-LLM's copy of the client writes as every time to first token if the server did not stream. It also
+#: subtracted that from the latency for tpot.
+_NOT_STREAMED_MS = -1000.0
+_OF_STREAMS = ("_ttft_ms", "_tpot_ms", "_itl_ms", "ttfts", "itls")
 _POSITIONS = "spec_decode_per_position_acceptance_rates"
+_DIFFUSION = (
+    "committed_throughput",
+    "steps_per_canvas",
+    "committed_per_step",
+    "committed_tokens",
+    "denoising_steps",
+    "canvas_positions",
+)
 _STATISTICS = ("mean", "std", "p25", "p50", "median", "p75", "p80", "p90", "p95", "p99", "p99.9")
 _FIGURES: tuple[Figure, ...] = (
     Figure("model_id", "target"),
@@ -70,6 +82,22 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("rtfx", None, "a factor for audio"),
     *latencies_of("{statistic}_{latency}_ms", _LATENCIES, statistics=_STATISTICS),
     *(
+        Figure(f"probe_{name}", None, "of probe requests beside the load")
+        for name in ("completed", "failed", "median_e2el_ms", "p99_e2el_ms", "max_e2el_ms")
+    ),
+    *(
+        Figure(f"{statistic}_{name}", None, "its name has no unit")
+        for name in _LATENCIES
+        for statistic in ("mean", "median", "std", "p90", "p95", "p99")
+    ),
+    Figure("user_throughput", None, "of TensorRT-LLM's copy: a mean over requests"),
+    *(
+        Figure(path.format(statistic), None, "of TensorRT-LLM's copy: a mean of requests' means")
+        for path in ("{}_avg_decoded_tokens_per_iter", "avg_decoded_tokens_per_iter.{}")
+        for statistic in ("mean", "min", "max", "median", "std", "p99")
+    ),
+    *(Figure(f"diffusion_{name}", None, "of a model that denoises") for name in _DIFFUSION),
+    *(
         Figure(f"{statistic}_{name}_ms", None, "has the wait for the client's own limit")
         for name in ("client_queue_time", "e2el_including_client_queue")
         for statistic in _STATISTICS
@@ -77,8 +105,9 @@ _FIGURES: tuple[Figure, ...] = (
 )
 _NOTES = {
     "date": "a label: it has no time zone",
+    "mean_ttft_ms": "at -1000 (TensorRT-LLM's copy of the client, without streaming) ttft, tpot and itl are left out",
     "speculative_config": "method, draft_model, num_speculative_tokens (in a sweep)",
-    "ttfts, itls, latencies, start_times, input_lens, output_lens, errors, generated_texts": (
+    "ttfts, itls, latencies or e2els, start_times, input_lens, output_lens, errors, generated_texts": (
         "the requests; failed ones have no latency"
     ),
 }
@@ -120,7 +149,12 @@ class _Run(TimedArrays):
 
 def _run(part: Part, place: str) -> ImportedRun:
     owner = "a result of vllm bench serve"
+    whole, unstreamed = part.content, part.content.get("mean_ttft_ms") == _NOT_STREAMED_MS
+    if unstreamed:
+        part = Part(part.document, {key: whole[key] for key in whole if not key.endswith(_OF_STREAMS)}, part.at)
     taken, run = take(part, _FIGURES, owner, _NEEDED), part.parse(_Run, owner)
+    if unstreamed:
+        taken.leave_out("ttft, tpot, itl", "the server did not stream")
     if isinstance(positions := taken.metrics.get("acceptance_per_position"), tuple):
         taken.columns["num_speculative_tokens"] = len(positions)
     if run.speculative_config is not None:
@@ -135,7 +169,7 @@ def _run(part: Part, place: str) -> ImportedRun:
     return build_run(
         "vllm-bench-sweep" if _is_sweep(part.content) else "vllm-bench-serve",
         part.document,
-        part.content,
+        whole,
         taken,
         requests=None if requests is None else ImportedRequests.of(requests),
         place=place,

@@ -337,6 +337,17 @@ def test_inferencexs_separate_gpus_decode_only_what_they_decode() -> None:
     assert (run.columns["method"], run.labels["hardware"]) == (None, "52x h200")
 
 
+@pytest.mark.parametrize(("sizes", "gpus"), [({"pp": 2, "pcp_size": 1}, 16), ({"pp": 1, "pcp_size": 4}, 32)])
+def test_inferencexs_gpus_are_those_of_all_parallel_sizes(sizes: dict[str, int], gpus: int) -> None:
+    run = only(SETTING | sizes)
+    assert (run.metrics["total_tok_per_s"], run.labels["hardware"]) == (410.0 * gpus, f"{gpus}x h200")
+
+
+def test_inferencexs_power_is_a_figure_without_a_column() -> None:
+    run = only(SETTING | {"avg_power_w": 912.5, "joules_per_output_token": 4.25})
+    assert (run.printed["joules_per_output_token"], "avg_power_w" in run.labels) == (4.25, False)
+
+
 def test_inferencexs_rates_that_do_not_add_up_are_left_out() -> None:
     run = only(SETTING | {"input_tput_per_gpu": 500.0})
     assert run.metrics["total_tok_per_s"] is run.metrics["output_tok_per_s"] is None

@@ -12,6 +12,7 @@ import pytest
 from interchange.files import ForeignFile
 from interchange.reading import read_runs
 from lab.errors import ForeignFileError
+from tests.interchange.foreign_files import why
 from tests.interchange.sample_files import SAMPLES
 from warehouse.bundles.imported_run import ImportedRun
 
@@ -233,6 +234,11 @@ def test_aiperfs_run_in_which_all_failed_is_a_run() -> None:
     assert values(run, "ttft_p50_ms", "icl_p50_ms", "request_per_s") == [None, None, None]
 
 
+def test_a_run_of_aiperf_that_was_interrupted_is_in_doubt() -> None:
+    assert only(aiperf("1.4", was_cancelled=True)).doubts == ("AIPerf was interrupted before the end of the run",)
+    assert only(aiperf("1.4")).doubts == ()
+
+
 def test_a_summary_that_counts_no_requests_is_refused() -> None:
     summary = {key: value for key, value in aiperf("1.4").items() if key != "request_count"}
     with pytest.raises(ForeignFileError, match="request_count: this is missing in a summary of AIPerf"):
@@ -352,6 +358,62 @@ def test_sglangs_server_says_what_it_ran(branches: int | None, drafted: int | No
     assert values(run, *names) == ["acme/large", "sglang", "0.5.5", "eagle3", "acme/head", drafted]
     assert run.labels["tp_size"] == "8"
     assert only(content | {"server_info": None}).columns["engine"] is None
+    assert only(content | {"server_info": {"vllm_config": "model='acme/large'"}}).columns["engine"] is None
+
+
+def test_sglangs_aggregate_of_several_processes_has_failed_requests_and_cache_hits() -> None:
+    content = json.loads((SAMPLES / "sglang-bench-serving/spec-random64x48-c4.jsonl").read_text())
+    sent = content["completed"] + 3
+    several = {"num_processes": 4, "num_prompts": sent, "failed": 3, "output_throughput_retokenized": 99.5}
+    summary = {name: value for name, value in content.items() if not isinstance(value, list)}
+    run = only(summary | several | {"cache_report": {"total_cached_tokens": 10, "cache_hit_rate_pct": 12.5}})
+    assert values(run, "num_prompts", "requests_failed", "prefix_cache_hit_rate") == [sent, 3, 0.125]
+    assert why(run, "output_throughput_retokenized") == "recounted from the text"
+
+
+# --- vLLM: further figures
+def test_vllms_probe_requests_are_figures_beside_the_load() -> None:
+    content = json.loads((SAMPLES / "vllm-bench/spec-code-c4.json").read_text())
+    run = only(content | {"probe_completed": 9, "probe_median_e2el_ms": 30.5, "diffusion_committed_tokens": 12})
+    assert [run.printed[name] for name in ("probe_completed", "probe_median_e2el_ms")] == [9, 30.5]
+    assert why(run, "probe_median_e2el_ms") == "of probe requests beside the load"
+    assert "diffusion_committed_tokens" not in run.labels
+
+
+def test_a_latency_without_a_unit_is_a_figure_without_a_column() -> None:
+    """InferenceX's study of decoding by position writes seconds beside vLLM's keys."""
+    content = json.loads((SAMPLES / "vllm-bench/base-code-c4.json").read_text())
+    run = only({name: value for name, value in content.items() if not name.endswith("_ms")} | {"median_ttft": 3.125})
+    assert (run.printed["median_ttft"], why(run, "median_ttft")) == (3.125, "its name has no unit")
+    assert "median_ttft" not in run.labels
+
+
+def test_tensorrt_llms_copy_of_the_client_has_its_latencies_under_another_name() -> None:
+    content = json.loads((SAMPLES / "vllm-bench/spec-code-c4.json").read_text())
+    content["e2els"] = [latency + 0.5 for latency in content.pop("latencies")]
+    run = only(content | {"user_throughput": 60.0, "avg_decoded_tokens_per_iter": {"mean": 2.5, "percentiles": {}}})
+    assert run.metrics["e2e_mean_ms"] == pytest.approx(1000 * sum(content["e2els"]) / len(content["e2els"]))
+    assert (run.printed["user_throughput"], run.printed["avg_decoded_tokens_per_iter.mean"]) == (60.0, 2.5)
+
+
+def test_a_server_that_did_not_stream_has_no_time_to_first_token() -> None:
+    """TensorRT-LLM's copy of the client writes -1 s, and adds that second to the time of the other tokens."""
+    content = json.loads((SAMPLES / "vllm-bench/base-code-c4.json").read_text())
+    count = len(content["ttfts"])
+    unstreamed = {"mean_ttft_ms": -1000.0, "median_ttft_ms": -1000.0, "p99_ttft_ms": -1000.0, "mean_itl_ms": 0.0}
+    run = only(content | unstreamed | {"ttfts": [-1] * count, "itls": [[]] * count})
+    assert values(run, "ttft_mean_ms", "tpot_mean_ms", "icl_mean_ms") == [None, None, None]
+    assert values(run, "output_tok_per_s", "requests_completed") == [content["output_throughput"], count]
+    assert why(run, "ttft, tpot, itl") == "the server did not stream"
+
+
+def test_answers_of_which_no_token_was_counted_have_no_rate() -> None:
+    content = json.loads((SAMPLES / "vllm-bench/base-random-c4.json").read_text())
+    summary = {name: value for name, value in content.items() if not isinstance(value, list)}
+    run = only(summary | {"total_output_tokens": 0, "output_throughput": 0.0, "mean_tpot_ms": 0.0})
+    assert values(run, "completion_tokens", "output_tok_per_s", "total_tok_per_s") == [None, None, None]
+    assert values(run, "requests_completed", "ttft_p50_ms") == [content["completed"], content["median_ttft_ms"]]
+    assert why(run, "output_tok_per_s") == "no token of any answer was counted"
 
 
 # --- text

@@ -35,7 +35,7 @@ _HELLO = Prompt("hello", None, "Say hello.")
 #: More than one token, so that speculation has had to draft and verify.
 _HELLO_TOKENS = 8
 #: Keys of the request that studies do not depend on, and the endpoint's field that turns each off.
-_UNASKED: dict[str, Any] = {"continuous_usage": False, "token_ids": False, "further": {}}
+_UNASKED: dict[str, Any] = {"continuous_usage": False, "token_ids": False, "neutral_keys": False, "further": {}}
 #: What servers differ in: the name of a needed key, and whether usage has to be requested.
 _RENAMED: dict[str, Any] = {"limit_key": "max_completion_tokens"}
 _USAGE_UNASKED: dict[str, Any] = {"usage_option": False}
@@ -43,9 +43,9 @@ _MOST_CHARS_OF_VERSION = 200
 #: How a server rejects an unknown key of the request.
 _UNKNOWN_KEY = ("HTTP 400", "HTTP 422")
 _NO_CONNECTION = "could not connect"
-#: How the first request to a foreign server fails while the server or the proxy before it starts, and for how long at
-#: most that is waited for.
-_PASSING = {"HTTP 503": math.inf, "HTTP 502": 30.0, _NO_CONNECTION: 3.0}
+#: How the first request to a foreign server fails while the server or the proxy before it starts, or has too much to
+#: do, and for how long at most that is waited for. A gateway gives 504 while a server behind it is started.
+_PASSING = {"HTTP 503": math.inf, "HTTP 504": math.inf, "HTTP 502": 30.0, "HTTP 429": 30.0, _NO_CONNECTION: 3.0}
 _ASK_AGAIN_EVERY_S = 0.5
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 
@@ -77,7 +77,7 @@ async def wait_until_ready(endpoint: Endpoint, kind: Kind, why_dead: Callable[[]
 
 async def reach(endpoint: Endpoint, kind: Kind, timeout_s: float) -> Ready:
     """Wait for one answer of a foreign server, up to `timeout_s` while it says that it is loading, and a moment if it
-    refuses connections. Raises EngineError.
+    is busy or refuses connections. Raises EngineError.
     """
     began_s = time.monotonic()
     async with open_session(endpoint) as session, endpoint.connections() as connections:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from lab.storable import MOST_CHARS, storable
 
 DONE = b"[DONE]"
-#: Finish reasons that mean the server gave up.
-_GAVE_UP = frozenset({"abort", "error"})
+#: Finish reasons that mean the server gave up: of vLLM, SGLang and LMDeploy; TensorRT-LLM; DeepSeek; Z.ai.
+_GAVE_UP = frozenset({"abort", "error", "cancelled", "timeout", "insufficient_system_resource", "network_error"})
 _MOST_CHARS_OF_REASON, _MOST_CHARS_OF_EVENT = 100, 200
 #: Fields of usage in OpenAI's chats and completions, and in its newer interface.
 _COMPLETION, _PROMPT = ("completion_tokens", "output_tokens"), ("prompt_tokens", "input_tokens")
@@ -108,6 +108,8 @@ class Answer:
         """Parse one event that arrived at `t_s`. An unreadable event is an error of this answer, never skipped; an
         event with neither choices nor usage, as gateways add, is skipped.
         """
+        if event.startswith(b":"):
+            return  # a comment that a gateway wrapped as data: OpenRouter's, while it waits
         self.last_event_s = t_s
         if event == DONE:
             self.done = True
@@ -161,17 +163,18 @@ class Answer:
             self.prompt_tokens = prompt
         if tokens is not None:
             self.completion_tokens = tokens
-        if (reasoned := (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")) is not None:
+        details = usage.get("completion_tokens_details") or usage  # SGLang's are in usage itself
+        if (reasoned := details.get("reasoning_tokens")) is not None:
             self._reasoning_reported = _count(reasoned)
         if (cached := _cached(usage)) is not None:
             self._cached = cached
 
     def _take_choice(self, t_s: float, choice: dict[str, Any], tokens: int | None) -> None:
-        """Take an event's output: text, or a running count that grew without any (half a character, say)."""
+        """Take an event's output: text, a call of a tool, or a running count that grew (half a character, say)."""
         reasoning, answer = _texts(choice)
         text = reasoning + answer
         counted = self._counts[-1] if self._counts else 0
-        if text or (tokens is not None and counted is not None and tokens > counted):
+        if text or (tokens is not None and counted is not None and tokens > counted) or _is_call(choice):
             self._add_chunk(t_s, tokens, text, len(reasoning))
             self.completion_tokens = tokens  # a count of before this output is none of the whole
         if token_ids := choice.get("token_ids"):
@@ -268,10 +271,15 @@ def _texts(choice: dict[str, Any]) -> tuple[str, str]:
     if delta is None:
         return "", _string(choice.get("text") or "")
     reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
-    content = delta.get("content") or ""
+    content = delta.get("content") or delta.get("refusal") or ""
     if isinstance(content, list):
         return _texts_of_parts(content)
     return _string(reasoning), _string(content)
+
+
+def _is_call(choice: dict[str, Any]) -> bool:
+    """Return whether a chunk carries a part of a tool's call, which no text shows."""
+    return bool((choice.get("delta") or {}).get("tool_calls"))
 
 
 def _texts_of_parts(parts: list[dict[str, Any]]) -> tuple[str, str]:
@@ -434,7 +442,8 @@ class EventReader:
     """Splits a byte stream, which TCP cuts anywhere, into the data of server-sent events.
 
     Lines end in LF, CRLF or CR, and a byte order mark may precede the first; several `data:` lines of one event are
-    joined by LF; comments, other fields and events without data are skipped.
+    joined by LF; comments, other fields and events without data are skipped. After `error:`, a field of its own,
+    llama.cpp wrote its errors until 2025.
     """
 
     __slots__ = ("_after_cr", "_begun", "_data", "_tail")
@@ -463,6 +472,8 @@ class EventReader:
                 if event := b"\n".join(self._data).strip():
                     events.append(event)
                 self._data = []
+            elif line[:6] == b"error:":
+                self._data.append(line[6:].strip())
         return events
 
     def _with_line_feeds(self, received: bytes) -> bytes:

@@ -29,7 +29,8 @@ from workers.load.connections import (
 )
 
 logger = logging.getLogger(__name__)
-_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+#: Firewalls of gateways, AWS's among them, refuse requests without a User-Agent.
+_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "drafthouse"}
 _ERROR_CHARS = 500
 #: Bytes of a server's other pages, such as its version or its counters.
 _PAGE_BYTES = 16 * 2**20
@@ -39,6 +40,8 @@ _BEGINNING_BYTES = 1 << 16
 #: Most bytes of an answer for each requested token, and for the prompt and counters that it repeats. A
 #: chunk of one token takes about 300, and the tokens of a prompt of a million that vLLM repeats 8 MB.
 _BYTES_PER_TOKEN, _BYTES_BESIDES = 8_192, 16 * 2**20
+#: Keys of a message in the errors of servers, and of what contains it.
+_OF_MESSAGES = ("error", "errors", "message", "detail", "msg")
 HIDDEN = "[the API key]"
 _PATHS = {"completions": "/completions", "chat": "/chat/completions"}
 
@@ -48,8 +51,9 @@ class Endpoint:
     """The target of requests and its capabilities. `per_request_spec_metrics`: the server was started to report each
     request's acceptance. `continuous_usage`: it can count tokens in every chunk. `token_ids`: it can return the
     output's tokens. `usage_option`: it takes `stream_options`. `limit_key`: what it calls the most tokens of an answer.
-    `further`: keys that this kind of server needs in every body. `foreign`: we did not start it. `checked`: resolved
-    addresses are checked. `ca_file`: the only authorities that are trusted. `proxy`: requests go through it, and the
+    `neutral_keys`: it takes top_p and seed also at temperature 0, where they change nothing. `further`: keys that this
+    kind of server needs in every body. `foreign`: we did not start it. `checked`: resolved addresses are checked.
+    `ca_file`: the only authorities that are trusted. `proxy`: requests go through it, and the
     server's other pages are not asked. `api_key_header`: sends the key, instead of `Authorization: Bearer`.
     """
 
@@ -61,6 +65,7 @@ class Endpoint:
     usage_option: bool = True
     token_ids: bool = False
     limit_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    neutral_keys: bool = True
     further: Mapping[str, bool] = field(default_factory=dict)
     foreign: bool = False
     checked: bool = False
@@ -146,6 +151,8 @@ def request_body(target: Endpoint, prompt: Prompt, params: RequestParams) -> byt
         "seed": params.sampling.seed + prompt.occurrence,
         **target.further,
     }
+    if not target.neutral_keys and params.sampling.temperature == 0:
+        del body["top_p"], body["seed"]
     if target.usage_option:
         continuous = {"continuous_usage_stats": True} if target.continuous_usage else {}
         body["stream_options"] = {"include_usage": True} | continuous
@@ -336,11 +343,17 @@ async def _exchange(
     finally:
         reception.close()
     if response.status != 200:
-        return f"HTTP {response.status}{_unusual(target, response)}: {_reason(target, response.refusal)}"
+        return f"HTTP {response.status}{_unusual(target, response)}: {_why_refused(target, response)}"
     if answer.last_event_s is None and reception.beginning.strip():
         kind = target.hide_key(response.content_type) or "without a content type"
         return f"the answer ({kind}) has no event of a stream: {_reason(target, reception.beginning)}"
     return None
+
+
+def _why_refused(target: Endpoint, response: Response) -> str:
+    if 300 <= response.status < 400:
+        return "the server redirects, which is not followed: name the address to which it leads"
+    return _reason(target, response.refusal)
 
 
 def _unusual(target: Endpoint, response: Response) -> str:
@@ -361,11 +374,22 @@ def _message(refusal: str) -> str:
     """
     try:
         document = json.loads(refusal)
-        error = document.get("error", document)
-        message = error if isinstance(error, str) else error.get("message", error.get("detail"))
-    except (ValueError, RecursionError, AttributeError):
+        message = None if isinstance(document, str) else _said(document)
+    except (ValueError, RecursionError):
         message = None
-    return message[:_ERROR_CHARS] if isinstance(message, str) else "its answer is no error of such a server: not stored"
+    return message[:_ERROR_CHARS] if message else "its answer is no error of such a server: not stored"
+
+
+def _said(error: object) -> str | None:
+    """Return the message in an error of any server: nested, or a list (Vertex; FastAPI's, with the place of each)."""
+    if isinstance(error, list):
+        said = [text for part in error if isinstance(part, dict) and (text := _said(part))]
+        return "; ".join(said) or None
+    if not isinstance(error, dict):
+        return error if isinstance(error, str) else None
+    text = next((text for key in _OF_MESSAGES if (text := _said(error.get(key)))), None)
+    place = error.get("loc")
+    return f"{'.'.join(map(str, place))}: {text}" if text and isinstance(place, list) else text
 
 
 class PageTooLongError(aiohttp.ClientPayloadError):

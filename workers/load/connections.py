@@ -46,6 +46,8 @@ _STALE_WITHIN_S = 1.0
 #: Pieces that one connection may have queued: a server that sends faster than its answer is parsed must not fill
 #: this process's memory.
 _MOST_ASIDE = 64
+#: What servers call a body that is as it was written; `none` keeps proxies from compressing a stream.
+_UNCOMPRESSED = (b"identity", b"none", b"")
 _WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _PORTS = {"http": 80, "https": 443}
 
@@ -446,7 +448,7 @@ class _Connection:
     def on_headers_complete(self) -> None:
         self._status = self._parser.get_status_code()
         self._ends_with_connection = not self._has_length
-        if self._coding != b"identity":
+        if self._coding not in _UNCOMPRESSED:
             self._end(
                 ConnectionError(
                     f"the server compressed its answer, which nobody asked for ({self._coding[:_SHOWN_BYTES]!r})"

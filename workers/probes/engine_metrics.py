@@ -154,6 +154,13 @@ def _of(samples: Mapping[str, _Samples], metrics: Metrics, name: str) -> _Sample
     return samples[former] if former is not None and samples[name] == [] else samples[name]
 
 
+def _totals(samples: _Samples) -> _Samples:
+    """Return the samples without those that are parts of another: SGLang, scheduling by priority, publishes a gauge's
+    total under an empty priority and each priority beside it.
+    """
+    return None if samples is None else [sample for sample in samples if not sample.labels.get("priority")]
+
+
 def _sum(samples: _Samples, below: float) -> float | None:
     total = sum(sample.value for sample in samples) if samples else None
     return total if total is not None and total < below else None
@@ -266,7 +273,7 @@ class Gauges:
 def parse_gauges(text: str, metrics: Metrics = vllm.METRICS) -> GaugeReading:
     """Parse gauges from Prometheus text: requests are summed over labels, the share of the KV cache is averaged."""
     samples = _samples(text, _names(metrics, metrics.gauges), _MOST_OF_A_GAUGE)
-    of = {gauge: _of(samples, metrics, theirs) for gauge, theirs in metrics.gauges.items()}
+    of = {gauge: _totals(_of(samples, metrics, theirs)) for gauge, theirs in metrics.gauges.items()}
     running, waiting = (_sum(of[gauge], _MOST_OF_A_GAUGE) for gauge in _REQUESTS)
     usage = [sample.value for sample in of.get("kv_cache_usage") or ()]
     return GaugeReading(

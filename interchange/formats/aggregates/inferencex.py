@@ -16,18 +16,26 @@ _GAP = "gaps between chunks, not tokens"
 _LATENCIES: Mapping[str, str | tuple[str, str]] = {"ttft": "ttft", "tpot": "tpot", "itl": ("icl", _GAP), "e2el": "e2e"}
 _SECONDS = 1000.0
 _STATISTICS = ("mean", "median", "std", "p90", "p95", "p99", "p99.9")
+_POWER = (
+    "avg_power_w",
+    "avg_total_gpu_power_w",
+    "total_gpu_energy_j",
+    *(f"joules_per_{of}" for of in ("successful_query", "input_token", "output_token", "total_token")),
+)
 _FIGURES: tuple[Figure, ...] = (
     Figure("model", "target"),
     Figure("conc", "concurrency"),
     Figure("framework", "engine"),
     *latencies_of("{statistic}_{latency}", _LATENCIES, "", _SECONDS, ("p50", *_STATISTICS)),
     *(Figure(f"{statistic}_intvty", None, "no column; 1 / tpot") for statistic in _STATISTICS),
+    *(Figure(name, None, "of all GPUs or of one role, by its version") for name in _POWER),
     Figure("tput_per_gpu", None, "per GPU"),
     Figure("output_tput_per_gpu", None, "per GPU"),
     Figure("input_tput_per_gpu", None, "per GPU"),
 )
 _NOTES = {
-    "tput_per_gpu × GPUs": "total_tok_per_s, if input and output add up; GPUs are tp, or those that prefill and decode",
+    "tput_per_gpu × GPUs": "total_tok_per_s, if input and output add up; GPUs are tp × pp × pcp_size, or those that "
+    "prefill and decode",
     "output_tput_per_gpu × GPUs": "output_tok_per_s; of separate GPUs those that decode",
     "spec_decoding, mtp": "method; none and off are a run without",
     "hw": "a label hardware, with the number of GPUs",
@@ -39,6 +47,8 @@ _NO_SPECULATION = ("none", "off", "false", "")
 class _Record(Record):
     hw: Name = None
     tp: Count | None = None
+    pp: Count | None = None
+    pcp_size: Count | None = None
     num_prefill_gpu: Count | None = None
     num_decode_gpu: Count | None = None
     tput_per_gpu: Number
@@ -51,12 +61,19 @@ class _Record(Record):
 def _adjust(part: Part, taken: Taken) -> Mapping[str, str]:
     record = part.parse(_Record, "an aggregate of InferenceX")
     prefill, decode = record.num_prefill_gpu, record.num_decode_gpu
-    gpus = record.tp if prefill is None or decode is None else prefill + decode
+    gpus = _gpus_of_one_node(record) if prefill is None or decode is None else prefill + decode
     if gpus:
         _add_rates(record, taken, gpus, decode if prefill and decode else gpus)
     if str(record.spec_decoding or record.mtp or "").lower() not in _NO_SPECULATION:
         taken.columns["method"] = record.spec_decoding or "mtp"
     return {"hardware": f"{gpus}x {record.hw}" if gpus else record.hw} if record.hw else {}
+
+
+def _gpus_of_one_node(record: _Record) -> int | None:
+    """Return the GPUs by which InferenceX divides: aggregates of before 2026 have neither pp nor pcp_size."""
+    if record.tp is None:
+        return None
+    return record.tp * (1 if record.pp is None else record.pp) * (1 if record.pcp_size is None else record.pcp_size)
 
 
 def _add_rates(record: _Record, taken: Taken, gpus: int, decoding: int) -> None:
@@ -74,7 +91,7 @@ def _add_rates(record: _Record, taken: Taken, gpus: int, decoding: int) -> None:
 FORMAT = declared(
     "inferencex",
     "InferenceMAX and InferenceX, aggregates",
-    "2025-12 and 2026-01",
+    "2025-12 to 2026-06",
     _FIGURES,
     _NOTES,
     keys=("hw", "conc", "framework", "tput_per_gpu"),

@@ -93,7 +93,7 @@ def test_a_redirect_is_not_followed(home: Home) -> None:
     with running("redirect") as url:
         job = worked(knowing_key(home, url), workloads=workload(home), **their_study(url))
     assert job.state == "failed"
-    assert "did not answer a request: HTTP 307" in (job.error or "")
+    assert "did not answer a request: HTTP 307: the server redirects, which is not followed" in (job.error or "")
 
 
 def test_a_key_that_is_missing_on_the_worker_fails_the_job(home: Home) -> None:

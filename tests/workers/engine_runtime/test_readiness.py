@@ -76,6 +76,8 @@ async def test_a_server_that_refuses_what_is_needed_says_so() -> None:
         (("max_tokens",), {"limit_key": "max_completion_tokens"}),
         (("max_tokens", "continuous_usage_stats"), {"limit_key": "max_completion_tokens", "continuous_usage": False}),
         (("stream_options",), {"usage_option": False}),
+        (("seed",), {"neutral_keys": False}),
+        (("top_p", "return_token_ids"), {"neutral_keys": False, "token_ids": False}),
     ],
 )
 async def test_a_key_that_servers_call_otherwise_is_renamed_or_left_out(
@@ -87,13 +89,19 @@ async def test_a_key_that_servers_call_otherwise_is_renamed_or_left_out(
     assert asked.usage_option or len(changed) == 1
 
 
-async def test_a_server_that_is_loading_is_waited_for() -> None:
+@pytest.mark.parametrize("status", ["503 Service Unavailable", "504 Gateway Timeout", "429 Too Many Requests"])
+async def test_a_server_that_is_loading_or_busy_is_waited_for(status: str) -> None:
     asked = 0
 
     async def loads(x: Exchange) -> None:
         nonlocal asked
         asked += 1
-        await (http_error if asked < 3 else normal)(x)
+        if asked == 3:
+            await normal(x)
+            return
+        x.head(status, "text/plain")
+        await x.write(b"later")
+        await x.end(done=False)
 
     async with serve({"loads": loads}) as server:
         ready = await reach(Endpoint(server.base_url, "loads", foreign=True), KINDS["endpoint"], 600.0)

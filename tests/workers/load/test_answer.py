@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,6 +66,19 @@ def test_an_error_without_the_usual_shape_is_told_as_it_is() -> None:
     assert answered({"object": "error", "message": "old style"}).problem() == "error event in the stream: old style"
 
 
+@pytest.mark.parametrize("reason", ["cancelled", "timeout", "insufficient_system_resource", "network_error"])
+def test_an_answer_that_its_server_gave_up_has_failed(reason: str) -> None:
+    problem = answered(token("a", 1), token("", 1, reason), DONE).problem()
+    assert problem == f"the server gave up on the request (finish_reason {reason})"
+
+
+def test_a_chunk_of_a_tools_call_is_output_and_a_refusal_is_text() -> None:
+    call = {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{"}}]}}]}
+    said = {"choices": [{"delta": {"content": None, "refusal": "No."}, "finish_reason": "stop"}]}
+    answer = answered(call, said, {"choices": [], "usage": usage(4)}, DONE)
+    assert (answer.chunk_s, answer.text, answer.problem()) == ([0.0, 1.0], "No.", None)
+
+
 def test_a_character_in_two_halves_is_put_together() -> None:
     whole = answered(token("\ud83d", 1), token("\ude00", 2))
     assert whole.text == "\U0001f600"
@@ -111,6 +125,11 @@ def read(pieces: list[bytes]) -> list[bytes]:
 
 def test_several_data_lines_are_one_event() -> None:
     assert read([b"data: {\ndata: }\n\n"]) == [b"{\n}"]
+
+
+def test_an_error_in_llama_cpps_former_form_is_shown_as_the_reason() -> None:
+    events = read([b'error: {"code": 500, "message": "out of memory"}\n\n'])
+    assert "out of memory" in (answered(*events).problem() or "")
 
 
 def test_a_last_event_without_its_blank_line_is_not_lost() -> None:
@@ -160,6 +179,11 @@ def test_without_an_answer_all_is_reasoning_and_without_thought_none_is() -> Non
 
 def test_the_servers_own_count_of_reasoning_goes_before_that_of_the_chunks() -> None:
     last = {"choices": [], "usage": usage(7) | {"completion_tokens_details": {"reasoning_tokens": 4}}}
+    assert answered(spoken("Hm.", "", 5), spoken("", "Yes.", 7), last, DONE).reasoning.tokens == 4
+
+
+def test_the_count_of_reasoning_is_read_from_sglangs_usage() -> None:
+    last = {"choices": [], "usage": usage(7) | {"completion_tokens_details": None, "reasoning_tokens": 4}}
     assert answered(spoken("Hm.", "", 5), spoken("", "Yes.", 7), last, DONE).reasoning.tokens == 4
 
 

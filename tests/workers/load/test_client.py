@@ -74,6 +74,16 @@ async def test_sampling_is_always_sent(
     assert body.get("messages") == ([{"role": "user", "content": PROMPT.text}] if kind == "chat" else None)
 
 
+@pytest.mark.parametrize(("temperature", "sent_keys"), [(0.0, set[str]()), (0.5, {"top_p", "seed"})])
+async def test_a_server_that_refuses_a_seed_gets_none_where_it_would_change_nothing(
+    connections: Connections, server: Server, temperature: float, sent_keys: set[str]
+) -> None:
+    asked = RequestParams(Sampling(temperature=temperature), 9, ignore_eos=True, timeout_s=600)
+    target = Endpoint(server.base_url, "normal", neutral_keys=False)
+    await send(connections, target, PROMPT, asked, time.perf_counter)
+    assert {"top_p", "seed"} & set(server.bodies[0]) == sent_keys
+
+
 @pytest.mark.parametrize("kind", ["completions", "chat"])
 @pytest.mark.parametrize("behaviour", ["normal", "several_tokens"])
 async def test_a_greedy_output_has_its_tokens_where_the_server_tells_them(
@@ -136,9 +146,17 @@ async def test_a_bad_answer_is_an_error_that_says_why(
         ('{"error": {"message": "the model is overloaded", "code": 503}}', "the model is overloaded"),
         ('{"error": "no such model"}', "no such model"),
         ('{"detail": "Not Found"}', "Not Found"),
+        (
+            '{"detail": [{"loc": ["body", "seed"], "msg": "not permitted", "input": "hunter2"}]}',
+            "body.seed: not permitted",
+        ),
+        ('{"object": "error", "message": {"detail": [{"msg": "not permitted"}]}}', "not permitted"),
+        ('[{"error": {"code": 429, "message": "Resource exhausted"}}]', "Resource exhausted"),
+        ('{"errors": [{"message": "no such model"}, {"message": "or key"}]}', "no such model; or key"),
         ("internal admin page: password=hunter2", NOT_STORED),
         ('{"password": "hunter2"}', NOT_STORED),
         ('{"error": ["hunter2"]}', NOT_STORED),
+        ('[["hunter2"], "hunter2"]', NOT_STORED),
         ('"hunter2"', NOT_STORED),
         ("[" * 50_000, NOT_STORED),
     ],
@@ -207,6 +225,7 @@ async def test_a_key_goes_into_the_header_and_requests_to_the_path_that_the_stud
     lines = heads[0].decode().split("\r\n")
     assert lines[0] == "POST /tenant/openai/chat/completions HTTP/1.1"
     assert "api-key: k-42" in lines
+    assert "User-Agent: drafthouse" in lines  # firewalls refuse a request without one
     assert not [line for line in lines if line.startswith("Authorization")]
     assert record.error == "HTTP 401: [the API key]"
     assert "k-42" not in repr(target)

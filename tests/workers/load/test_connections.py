@@ -86,9 +86,10 @@ async def post(
         ),
         (b"HTTP/1.1 200 OK\r\n\r\nuntil the server hangs up", b"until the server hangs up"),
         (b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nwhole", b"whole"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: none\r\nContent-Length: 5\r\n\r\nwhole", b"whole"),
         (b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole", b"whole"),
     ],
-    ids=["length", "chunks", "until the end", "old", "interim"],
+    ids=["length", "chunks", "until the end", "old", "marked as not compressed", "interim"],
 )
 async def test_an_answer_of_any_form_is_read_whole(connections: Connections, answer: bytes, body: bytes) -> None:
     async with talking(saying(answer)) as port:

@@ -55,6 +55,7 @@ NOISE = (
     b"event: chunk\n",
     b"id: 7\nretry: 3000\n",
     b"data:\n\n",
+    b"data: : OPENROUTER PROCESSING\n\n",
     b'data: {"warning": "the provider is slow today"}\n\n',
     b'data: {"type": "heartbeat", "error": null}\n\n',
     b"\n\n",

@@ -114,6 +114,15 @@ def test_requests_are_summed_and_the_caches_share_is_averaged_over_engines() -> 
     assert parse_gauges(PAGE, VLLM) == EXPECTED
 
 
+def test_requests_that_sglang_lists_by_priority_too_are_counted_once() -> None:
+    by_rank = [
+        f'sglang:num_running_reqs{{dp_rank="{rank}",priority="{priority}"}} {value}\n'
+        for rank in (0, 1)
+        for priority, value in (("", 3), ("0", 1), ("5", 2))
+    ]
+    assert parse_gauges("".join(by_rank), SGLANG) == GaugeReading(engine_running=6)
+
+
 def test_what_a_page_does_not_say_is_unknown() -> None:
     assert parse_gauges("vllm:num_requests_running 0.0\n", VLLM) == GaugeReading(engine_running=0)
     assert parse_gauges("", VLLM) == GaugeReading()
