@@ -14,6 +14,7 @@ from host.ports import free_port
 from host.settings import Settings, secret
 from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import capabilities, installed_version
+from jobs.engines.checks import KEY_IS_SHOWN
 from jobs.engines.kind import Kind
 from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import (
@@ -212,6 +213,8 @@ def endpoint_of(home: Path, study: Study, arm: Arm, *, allow_metadata: bool) -> 
     """
     if arm.server is None:
         raise UserError(f"arm {arm.name!r} measures a running server: set server.base_url")
+    if arm.server.shows_key:
+        raise UserError(KEY_IS_SHOWN)
     if not allow_metadata:
         check_host(arm.server.base_url)
         if arm.server.proxy is not None:
