@@ -17,6 +17,7 @@ from jobs.engines.capabilities import capabilities, installed_version
 from jobs.engines.checks import KEY_IS_SHOWN
 from jobs.engines.kind import Kind
 from jobs.engines.kinds import KINDS
+from jobs.engines.models import model_path
 from jobs.engines.profiles import (
     Profile,
     command_argv,
@@ -173,7 +174,12 @@ async def start_engine(
                 raise
             late = f"the engine was not ready within {settings.engine_start_timeout_s:g} s"
             raise EngineError(explained(late, command.log)) from None
-        return await _running(settings, command, running, ready, time.monotonic() - began_s)
+        start_s = time.monotonic() - began_s
+        target = model_path(settings.models_dir, study.target)
+        if (why := command.kind.other_model(target, arm, command.kind.effective_config(command.log))) is not None:
+            running.stop(grace_s=0.5)
+            raise EngineError(why)
+        return await _running(settings, command, running, ready, start_s)
     raise AssertionError  # the last attempt returned or raised
 
 
