@@ -147,6 +147,7 @@ def import_read(
     if size_bytes >= WORTH_GIVING_BACK_BYTES:
         give_back_memory()
     read = _storable(read)
+    _refuse_others(settings, read.runs, actor)
     try:
         new = write_imported(settings.bundles, read.runs, {file.source.sha256: file.pieces for file in read.files})
     except OSError as error:
@@ -163,6 +164,22 @@ def import_read(
         lacking += _lacking(job_id, run, stored)
     ids = tuple(run.run_id for run in runs if run.run_id in new_ids)
     return Import(tuple(jobs), tuple(runs), ids, read.skipped, refused=(*read.refused, *lacking))
+
+
+def _refuse_others(settings: Settings, runs: Sequence[ImportedRun], actor: Actor) -> None:
+    """Raise AccessError if a new run would become part of a study that somebody else has imported."""
+    stored = imported_jobs(settings.bundles)
+    records = {record.job_id: record for record in map(record_of, runs) if record.run.run_id not in stored}
+    with open_engine(settings.app_database_url) as engine:
+        for job_id, record in records.items():
+            owner = curated.find(engine, job_id).owner
+            is_new = owner is None and job_id not in stored.values()
+            if not roles.may(actor, Change.IMPORT, owner, is_new=is_new):
+                raise AccessError(
+                    f"these runs would become part of the imported study {printable(record.study_name)!r}, which "
+                    f"belongs to {owner or 'nobody that is known'}: give them a study of their own with the label "
+                    "study=NAME, or ask an administrator to import them"
+                )
 
 
 def _stored(bundles: Path, job_id: str, run: ImportedRun) -> ImportedRun:

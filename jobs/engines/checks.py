@@ -25,6 +25,8 @@ from lab.study.tune import drafts
 from lab.validity.words import listed
 
 Problem = tuple[str, str]
+#: Why a key is not sent; a worker checks it again.
+KEY_IS_SHOWN = "without https the proxy could read the API key: write base_url with https, or remove proxy or api_key"
 #: Headers that requests have anyway, in lower case.
 _HEADERS_OF_REQUESTS = frozenset(
     ("host", "content-type", "content-length", "accept-encoding", "connection", "transfer-encoding", "cookie")
@@ -284,6 +286,8 @@ def _connection_problems(field: str, server: Server) -> Iterator[Problem]:
     """Yield what contradicts itself in how a server is reached."""
     if server.ca_file is not None and urlsplit(server.base_url).scheme != "https":
         yield f"{field}.ca_file", "only https has certificates: remove it, or write the address with https"
+    if server.shows_key:
+        yield f"{field}.proxy", KEY_IS_SHOWN
     if server.api_key_header is None:
         return
     if server.api_key is None:

@@ -82,6 +82,8 @@ class Kind:
     arguments: Arguments | None  # None: it is already running
     metrics: tuple[Metrics, ...]
     effective_config: Callable[[Path], dict[str, str]] = lambda _log: {}
+    #: Returns why what it serves, by its configuration, is not the arm's target; None if nothing speaks against it.
+    other_model: Callable[[str, Arm, Mapping[str, str]], str | None] = lambda _target, _arm, _config: None
     probe: Path | None = None  # a script for the engine's Python that prints its methods, flags and options
     own_flags: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, FlagType] | None = None

@@ -107,9 +107,10 @@ def slack(alarm: Alarm, link: str) -> dict[str, Any]:
 
 def teams(alarm: Alarm, link: str) -> dict[str, Any]:
     """Return the message as a workflow of Teams takes it: an adaptive card."""
-    blocks = [
+    blocks: list[dict[str, Any]] = [
         {"type": "TextBlock", "text": title(alarm), "weight": "Bolder", "wrap": True},
-        {"type": "TextBlock", "text": alarm.sentence, "wrap": True},
+        # not a TextBlock, where names in it would be markup, such as links
+        {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": alarm.sentence}]},
     ]
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",

@@ -194,6 +194,11 @@ class Server(Frozen):
             raise ValueError(f"{address} is not a server address: write it like {_ADDRESS}")
         return address
 
+    @property
+    def shows_key(self) -> bool:
+        """Return whether the proxy could read the key, which a study may send to its own server alone."""
+        return None not in (self.api_key, self.proxy) and not self.base_url.startswith("https:")
+
 
 class Arm(Frozen):
     """One way to serve the target.

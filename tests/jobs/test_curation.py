@@ -199,11 +199,28 @@ def test_an_import_is_deleted_restored_and_imported_anew(settings: Settings, dat
     ingest_all(settings)
     assert listed(settings) == [("theirs", False)]
     curation.delete(settings, database, job_id, actor=SUBMITTER)
-    again = import_paths(settings, [SAMPLE], labels={"study": "theirs", "hardware": "H200"}, actor=OTHER_SUBMITTER)
+    labels = {"study": "theirs", "hardware": "H200"}
+    with pytest.raises(AccessError, match="which belongs to sam"):
+        import_paths(settings, [SAMPLE], labels=labels, actor=OTHER_SUBMITTER)
+    assert curated.find(database, job_id).deleted_at is not None
+    again = import_paths(settings, [SAMPLE], labels=labels, actor=ADMIN)
     ingest_all(settings)
     assert ask(settings, "select hardware from results where origin = 'imported'") == [("H200",)]
     assert again.new_run_ids
     assert curated.find(database, job_id).owner == "sam"
+
+
+def test_nobody_imports_runs_into_a_study_that_somebody_else_imported(settings: Settings, database: sa.Engine) -> None:
+    (job_id,) = import_paths(settings, [SAMPLE], labels={"study": "theirs"}, actor=SUBMITTER).jobs
+    others = SAMPLE.with_name("base-code-c4.json")
+    with pytest.raises(AccessError, match=r"imported study 'theirs', which belongs to sam: .* the label study=NAME"):
+        import_paths(settings, [others], labels={"study": "theirs", "arm": "far faster"}, actor=OTHER_SUBMITTER)
+    ingest_all(settings)
+    assert ask(settings, "select count(*) from runs where origin = 'imported'") == [(1,)]
+    assert import_paths(settings, [SAMPLE], labels={"study": "theirs"}, actor=OTHER_SUBMITTER).new_run_ids == ()
+    assert import_paths(settings, [others], labels={"study": "mine"}, actor=OTHER_SUBMITTER).jobs != (job_id,)
+    ours = SAMPLE.with_name("base-random-c4.json")
+    assert import_paths(settings, [ours], labels={"study": "theirs"}, actor=SUBMITTER).jobs == (job_id,)
 
 
 def test_a_deletion_that_was_killed_before_the_files_moved_is_whole(settings: Settings, database: sa.Engine) -> None:

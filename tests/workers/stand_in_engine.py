@@ -7,6 +7,7 @@ is what it has in common with other stand-ins.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -156,6 +157,16 @@ def _spin() -> None:
         time.sleep(0.01)
 
 
+def _served(model: str) -> str:
+    """What vLLM logs that it serves: for a draft in the format of speculators the model that the draft names."""
+    config = Path(model, "config.json")
+    of_draft = json.loads(config.read_text()).get("speculators_config") if config.exists() else None
+    if of_draft is None:
+        return "model='m'"
+    drafting = f"SpeculativeConfig(method='eagle3', model={model!r}, num_spec_tokens=3)"
+    return f"model={of_draft['verifier']['name_or_path']!r}, speculative_config={drafting}"
+
+
 def main() -> None:
     options = arguments()
     starts = _starts(options)
@@ -164,7 +175,8 @@ def main() -> None:
     if options.never_idle:
         threading.Thread(target=_spin, daemon=True).start()
     print(f"non-default args: {{'model': '{options.model}'}}", flush=True)
-    print("INFO Initializing a V1 LLM engine (v1.2.3) with config: model='m', seed=0, extra={'a': [1, 2]}", flush=True)
+    config = f"{_served(options.model)}, seed=0, extra={{'a': [1, 2]}}"
+    print(f"INFO Initializing a V1 LLM engine (v1.2.3) with config: {config}", flush=True)
     time.sleep(options.start_s)
     if not options.await_at_request and starts >= options.await_from_start:
         _await_file(options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,6 +179,16 @@ def test_a_first_engine_that_shows_that_none_will_start_ends_the_job(home: Home)
     (run,) = home.runs()
     assert (run.arm.name, run.status) == ("plain", "failed")
     assert words in (run.error or "")
+
+
+def test_nothing_is_measured_of_a_model_that_the_targets_own_files_put_in_its_place(home: Home) -> None:
+    names = {"speculators_config": {"verifier": {"name_or_path": "/models/others"}}}
+    (home.folder / "model" / "config.json").write_text(json.dumps(names))
+    job = worked(home)
+    assert job.state == "failed"
+    assert "vLLM serves '/models/others' with SpeculativeConfig(method='eagle3', model=" in (job.error or "")
+    assert {run.status for run in home.runs()} == {"failed"}
+    assert home.engine_processes() == []
 
 
 def test_a_job_whose_every_run_failed_has_failed(home: Home) -> None:

@@ -10,6 +10,7 @@ import bisect
 import itertools
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -19,11 +20,23 @@ import pyarrow as pa
 
 from warehouse.sandbox.limits import end_with, forbid_opening, limit_memory, limit_time
 
-#: Reading statements; DESCRIBE, SHOW and SUMMARIZE are SELECTs to DuckDB. Several statements in one string, or any
-#: other kind, are refused before anything runs.
-_READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 #: EXPLAIN, ANALYZE, (FORMAT JSON) and a comment or two may come before the explained statement.
 _MOST_EXPLAIN_TOKENS = 20
+#: Functions that take addresses in this process's memory, where they read rows or call code; and one that runs a
+#: statement written as JSON, in which any number may be an address.
+BY_ADDRESS = frozenset(
+    {"arrow_scan", "arrow_scan_dumb", "pandas_scan", "python_map_function", "seq_scan", "json_execute_serialized_sql"}
+)
+#: The name of each function in a statement as JSON: quotes inside its texts have a backslash before them.
+_CALLED = re.compile(r'"function_name":"([^"\\]*)"')
+#: The function query with a constant text, which is the statement that it runs.
+_QUERY, _QUERY_OF_TEXT = (
+    "query",
+    re.compile(
+        r'"function_name":"query",[^\[]*\[\{"class":"CONSTANT"[^{}]*"value":\{"type":\{"id":"VARCHAR"[^{}]*\},'
+        r'"is_null":false,"value":("(?:[^"\\]|\\.)*+")\}\}\]'
+    ),
+)
 _MOST_COLUMNS = 2_000
 _MOST_ERROR_CHARACTERS = 2_000
 #: Values within lists and structures: a bit each in Arrow, an object of 50 to 200 bytes each in the page.
@@ -107,6 +120,9 @@ def _shut(connection: duckdb.DuckDBPyConnection, memory_mib: int, readable: list
 
 
 def _refuse_others(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Refuse what is not one reading statement, before anything runs; DESCRIBE, SHOW and SUMMARIZE are SELECTs to
+    DuckDB.
+    """
     statements = connection.extract_statements(sql)
     if len(statements) == 2 and not statements[0].query:  # DuckDB's own, which finds the columns of a PIVOT
         raise duckdb.InvalidInputException(
@@ -114,15 +130,39 @@ def _refuse_others(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
         )
     if len(statements) != 1:
         raise duckdb.InvalidInputException(f"one statement at a time: this text has {len(statements)}")
-    kind = statements[0].type
-    if kind == duckdb.StatementType.EXPLAIN:
-        kind = _explained(connection, sql)
-    if kind not in _READING:
+    run = statements[0]
+    while run.type == duckdb.StatementType.EXPLAIN:
+        run = _explained(connection, run.query)
+    if (kind := run.type) != duckdb.StatementType.SELECT:
         name = kind.name.replace("_", " ")
         raise duckdb.InvalidInputException(
             f"the warehouse is read-only here: {name if name != '???' else 'this statement'} is not allowed; SELECT, "
             "DESCRIBE, SHOW, SUMMARIZE and EXPLAIN are"
         )
+    _refuse_addresses(connection, run.query)
+
+
+def _refuse_addresses(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Refuse a SELECT that calls a function of BY_ADDRESS, also in the text of a `query(...)`: binding it already calls
+    code at that address.
+    """
+    quoted = sql.replace("'", "''")  # not a parameter: with the first of those DuckDB would import pandas
+    (tree,) = connection.execute(f"SELECT json_serialize_sql('{quoted}')").fetchone() or ("",)
+    if not tree.startswith('{"error":false'):
+        raise duckdb.InvalidInputException("this statement cannot be checked: write it as a plain SELECT")
+    called = [name.lower() for name in _CALLED.findall(tree)]
+    if refused := BY_ADDRESS.intersection(called):
+        raise duckdb.InvalidInputException(f"{min(refused)} is not allowed: it could reach any part of the memory")
+    texts = [json.loads(text) for text in _QUERY_OF_TEXT.findall(tree)]
+    if called.count(_QUERY) != len(texts):
+        raise duckdb.InvalidInputException("query(...) takes one text here, not an expression")
+    for text in texts:
+        try:
+            inner = connection.extract_statements(text)
+        except duckdb.Error:
+            continue  # the function itself says what is wrong
+        if len(inner) == 1 and inner[0].type == duckdb.StatementType.SELECT:  # it refuses all others
+            _refuse_addresses(connection, inner[0].query)
 
 
 def _given(connection: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, str]) -> dict[str, str]:
@@ -133,8 +173,8 @@ def _given(connection: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str
     return {name: parameters[name] for name in names}
 
 
-def _explained(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.StatementType:
-    """Return the kind of the statement that EXPLAIN ANALYZE runs: the first tail of the text that parses."""
+def _explained(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    """Return the statement that EXPLAIN ANALYZE runs: the first tail of the text that parses."""
     text = sql.encode()
     for offset, _ in duckdb.tokenize(sql)[1:_MOST_EXPLAIN_TOKENS]:
         try:
@@ -142,7 +182,7 @@ def _explained(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statem
         except duckdb.Error:
             continue
         if len(inner) == 1:
-            return inner[0].type
+            return inner[0]
     raise duckdb.InvalidInputException("EXPLAIN must be followed by one SELECT: this statement is not understood")
 
 

@@ -14,8 +14,10 @@ from host.ports import free_port
 from host.settings import Settings, secret
 from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import capabilities, installed_version
+from jobs.engines.checks import KEY_IS_SHOWN
 from jobs.engines.kind import Kind
 from jobs.engines.kinds import KINDS
+from jobs.engines.models import model_path
 from jobs.engines.profiles import (
     Profile,
     command_argv,
@@ -172,7 +174,12 @@ async def start_engine(
                 raise
             late = f"the engine was not ready within {settings.engine_start_timeout_s:g} s"
             raise EngineError(explained(late, command.log)) from None
-        return await _running(settings, command, running, ready, time.monotonic() - began_s)
+        start_s = time.monotonic() - began_s
+        target = model_path(settings.models_dir, study.target)
+        if (why := command.kind.other_model(target, arm, command.kind.effective_config(command.log))) is not None:
+            running.stop(grace_s=0.5)
+            raise EngineError(why)
+        return await _running(settings, command, running, ready, start_s)
     raise AssertionError  # the last attempt returned or raised
 
 
@@ -212,6 +219,8 @@ def endpoint_of(home: Path, study: Study, arm: Arm, *, allow_metadata: bool) -> 
     """
     if arm.server is None:
         raise UserError(f"arm {arm.name!r} measures a running server: set server.base_url")
+    if arm.server.shows_key:
+        raise UserError(KEY_IS_SHOWN)
     if not allow_metadata:
         check_host(arm.server.base_url)
         if arm.server.proxy is not None:

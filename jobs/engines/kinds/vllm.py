@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -97,6 +97,20 @@ def effective_config(log: Path) -> dict[str, str]:
     return config
 
 
+def other_model(target: str, arm: Arm, config: Mapping[str, str]) -> str | None:
+    """Return why vLLM serves another model than the target, whose own files name one (a draft in the format of
+    `speculators` names the model that it drafts for, and vLLM serves that, with this draft, whatever was asked).
+    """
+    served, drafting = config.get("model", ""), config.get("speculative_config", "None")
+    is_swapped = f"model={target!r}" in drafting and served != repr(target)
+    if not is_swapped and (arm.speculation is not None or drafting == "None"):
+        return None
+    return (
+        f"vLLM serves {served} with {drafting} instead of {target!r}, because the files of {target!r} say so: it is a "
+        "draft. Make it the model of an arm's speculation, and the model that it is for the target"
+    )
+
+
 def split(text: str) -> Iterator[str]:
     """Split at the commas outside brackets and quotes."""
     depth, quote, start = 0, "", 0
@@ -120,6 +134,7 @@ KIND = Kind(
     arguments=arguments,
     metrics=(METRICS,),
     effective_config=effective_config,
+    other_model=other_model,
     probe=Path(__file__).parents[1] / "probe_scripts" / "vllm_answers.py",
     own_flags={
         **COMMON_OWN,

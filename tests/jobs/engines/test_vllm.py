@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engines.kinds.vllm import effective_config
+from jobs.engines.kinds.vllm import effective_config, other_model
 from lab.errors import UserError
 from tests.jobs.engines.commands import words_of
+from tests.lab.studies import study
 from workers.engine_runtime.start_failure import error_excerpt
 
 LOG = """\
@@ -119,6 +120,26 @@ def test_the_configuration_is_the_one_that_the_engine_logged(tmp_path: Path) -> 
         "dtype": "torch.bfloat16",
         "compilation_config": "{'mode': <CompilationMode.NONE: 0>, 'sizes': [1, 2]}",
     }
+
+
+@pytest.mark.parametrize(
+    ("served", "drafting", "asks", "is_other"),
+    [
+        ("/models/others", "SpeculativeConfig(method='eagle3', model='/m', num_spec_tokens=3)", False, True),
+        ("/models/others", "SpeculativeConfig(method='eagle3', model='/m', num_spec_tokens=2)", True, True),
+        ("owner/others", "SpeculativeConfig(method='eagle3', model='/cache/m', num_spec_tokens=3)", False, True),
+        ("/m", "SpeculativeConfig(method='mtp', model='/m', num_spec_tokens=1)", True, False),
+        ("/m", "SpeculativeConfig(method='ngram', model=None, num_spec_tokens=3)", True, False),
+        ("/m", "None", False, False),
+    ],
+)
+def test_a_target_that_makes_vllm_serve_another_model_is_noticed(
+    served: str, drafting: str, *, asks: bool, is_other: bool
+) -> None:
+    speculation = {"method": "ngram", "num_speculative_tokens": 3} if asks else None
+    arm = study(arms=[{"name": "a", "speculation": speculation, "baseline": True}]).arms[0]
+    why = other_model("/m", arm, {"model": repr(served), "speculative_config": drafting})
+    assert (why or "").startswith(f"vLLM serves {served!r} with SpeculativeConfig") is is_other
 
 
 def test_the_telling_lines_are_the_errors_each_once_with_what_explains_them(tmp_path: Path) -> None:

@@ -137,7 +137,8 @@ def test_the_form_of_teams_is_an_adaptive_card_with_a_link(home: Home, hook: Hoo
     ((_, body),) = hook.posted
     (attachment,) = json.loads(body)["attachments"]
     assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
-    assert attachment["content"]["body"][1]["text"] == "it <fell> & 5 %"
+    sentence = attachment["content"]["body"][1]
+    assert sentence == {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": "it <fell> & 5 %"}]}
     assert attachment["content"]["actions"][0]["url"].endswith("/series?series=nightly")
 
 

@@ -6,23 +6,40 @@ process is left (`tests.warehouse.sandbox.walled`).
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from host.settings import Settings
 from tests.cli.homes import REPOSITORY
 from tests.warehouse.sandbox.walled import Walled
+from warehouse.sandbox.child import BY_ADDRESS
 
 _ONLY_READ = r"the warehouse is read-only here: [\w ]+ is not allowed; SELECT"
 _DISABLED = "file system operations are disabled by configuration"
 _NO_FILE = "files cannot be read here: use the warehouse's own tables"
 _NO_TABLE = f"Table with name .* does not exist|{_DISABLED}"
 _SELECT_ONLY = "Expected a single SELECT statement"
+_BY_ADDRESS = "is not allowed: it could reach any part of the memory"
+
+
+def _call() -> str:
+    """Serialised SQL that calls the code at an address, with another address as its first argument."""
+    with duckdb.connect() as con:
+        ((text,),) = con.execute("select json_serialize_sql('from arrow_scan(null, null, null)')").fetchall()
+    tree = json.loads(text)
+    for address in tree["statements"][0]["node"]["from_table"]["function"]["children"]:
+        address["value"] = {"type": {"id": "POINTER", "type_info": None}, "is_null": False, "value": 0x414141414141}
+    return json.dumps(tree)
+
+
+CALL = _call()
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +71,7 @@ REFUSED = {
     "a file is read by a table's name": ("from query_table('{home}/secret.csv')", _NO_TABLE),
     "a file is read by serialised SQL": (
         "from json_execute_serialized_sql(json_serialize_sql('from read_text(''{home}/secret.txt'')'))",
-        _DISABLED,
+        _BY_ADDRESS,
     ),
     "a file is read in a subquery of a constant": (
         "select (select content from read_text('{home}/' || 'secret.txt'))",
@@ -76,8 +93,17 @@ REFUSED = {
     # Python
     "a variable of the process is read as a table": ("from request", _NO_TABLE),
     "a module of the process is read as a table": ("from walls", _NO_TABLE),
-    "memory is read by its address": ("from arrow_scan(1::ubigint, 2::ubigint, 3::ubigint)", "No function matches"),
-    "an address is made of a number": ("from pandas_scan(140000000000::bigint::pointer)", "(?i)pointer"),
+    "memory is read by its address": ("from arrow_scan(1::ubigint, 2::ubigint, 3::ubigint)", _BY_ADDRESS),
+    "an address is made of a number": ("from pandas_scan(140000000000::bigint::pointer)", _BY_ADDRESS),
+    "code is called at an address in serialised SQL": (f"from json_execute_serialized_sql('{CALL}')", _BY_ADDRESS),
+    "the same by PRAGMA": (f"pragma json_execute_serialized_sql('{CALL}')", "Parser Error"),
+    "code is called at no address": ("from pandas_scan(null)", _BY_ADDRESS),
+    "the same by its whole name in capitals": ('from system.main."PANDAS_SCAN"(null)', _BY_ADDRESS),
+    "the same while it is explained": ("explain (format json) from pandas_scan(null)", _BY_ADDRESS),
+    "the same while it is described": ("from (describe from pandas_scan(null))", _BY_ADDRESS),
+    "the same in a subquery of a CTE": ("with x as (select (from pandas_scan(null))) select 1", _BY_ADDRESS),
+    "the same by a query in a query": ("from query('from query(''from pandas_scan(null)'')')", _BY_ADDRESS),
+    "the same by a text in parts": ("from query('from pandas_' || 'scan(null)')", "takes one text here"),
     # secrets and settings
     "a variable of the environment is asked for": ("select getenv('PATH')", "getenv does not exist"),
     "a key for S3 is asked for": ("select current_setting('s3_secret_access_key')", "is not in the catalog"),
@@ -146,6 +172,12 @@ def test_refused(walled: Walled, sql: str, sentence: str) -> None:
 @pytest.mark.parametrize("sql", HARMLESS.values(), ids=HARMLESS.keys())
 def test_answered_without_harm(walled: Walled, sql: str) -> None:
     assert walled.outcome_of(sql).startswith("answered: ")
+
+
+def test_every_function_that_takes_an_address_is_known() -> None:
+    takes = "select distinct function_name from duckdb_functions() where list_contains(parameter_types, 'POINTER')"
+    with duckdb.connect() as con:
+        assert {name for (name,) in con.execute(takes).fetchall()} <= BY_ADDRESS
 
 
 _TRIED = """

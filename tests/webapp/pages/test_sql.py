@@ -167,6 +167,13 @@ def test_the_link_of_a_query_shows_its_answer_and_chart_again(open_page: OpenPag
     assert {"Mark": "point", "x": "b", "y": "a", "Colour": "c"}.items() <= chosen.items()
 
 
+def test_sql_in_the_history_is_no_markup(open_page: OpenPage) -> None:
+    sql = "select 1 as one -- ```\n-- [sign in](https://example.org)"
+    app = write(write(open_page("sql"), sql), "select 2 as two")
+    earlier = [box.help for box in app.button if str(box.key).startswith("sql-history-")]
+    assert f"````sql\n{sql}\n````" in earlier
+
+
 def test_mistakes_are_explained_and_a_saved_query_is_found_and_deleted(open_page: OpenPage) -> None:
     app = write(open_page("sql"), "select output_tok from results")
     assert 'Referenced column "output_tok" not found' in words(app)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from tests.actors import ADMIN
 from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import ONE_LOAD, bundles, worked
 from tests.workers.homes import Home, program
+from warehouse.app_db.schema import jobs as jobs_table
 from workers.worker import Worker
 
 KEY = "sk-never-to-be-seen-0123456789"
@@ -143,6 +146,7 @@ def test_addresses_that_cannot_be_measured_are_refused_when_a_study_is_submitted
         ({"proxy": "http://user:word@proxy:3128"}, "proxy", "should match pattern"),
         ({"proxy": "http://169.254.169.254:3128"}, "proxy", "link-local"),
         ({"proxy": "http://proxy:99999"}, "proxy", "is not a server address (Port out of range"),
+        ({"proxy": "http://127.0.0.1:3128"}, "proxy", "without https the proxy could read the API key"),
         ({"ca_file": "../secrets.toml"}, "ca_file", "should match pattern"),
     ],
 )
@@ -152,6 +156,34 @@ def test_settings_of_a_server_that_contradict_themselves_are_refused_when_a_stud
     with pytest.raises(StudyError) as refused:
         home.submit(**their_study("http://127.0.0.1:8000", **server))
     assert words in dict(refused.value.problems)[f"arms[0].server.{field}"]
+
+
+def test_a_proxy_never_gets_to_read_the_key(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as proxy, running() as url:
+        heard = threading.Thread(target=listen, args=(proxy, received := bytearray()))
+        heard.start()
+        job_id = knowing_key(home, url).submit(workloads=workload(home), **their_study(url))
+        through = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        with home.database.begin() as connection:  # not by submission, which would refuse it
+            study = json.loads(home.job(job_id).study.model_dump_json())
+            study["arms"][0]["server"]["proxy"] = through
+            connection.execute(jobs_table.update().values(study_json=json.dumps(study)))
+        Worker(home.settings).work()
+        proxy.shutdown(socket.SHUT_RDWR)
+        heard.join()
+    assert KEY.encode() not in received
+    assert "without https the proxy could read the API key" in (home.job(job_id).error or "")
+
+
+def listen(proxy: socket.socket, received: bytearray) -> None:
+    """Take the part of a proxy that claims to have connected, and keep what it is sent."""
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = proxy.accept()
+            with connection:
+                received += connection.recv(1 << 16)
+                connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                received += connection.recv(1 << 16)
 
 
 @pytest.mark.parametrize(

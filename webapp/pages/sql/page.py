@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import quote, urlencode, urljoin
 
@@ -165,7 +166,13 @@ def _show_history() -> None:
             words = " ".join(query.sql.split())
             shown = words if len(words) <= _HISTORY_LETTERS else f"{words[:_HISTORY_LETTERS]} ..."
             label, key = literal(shown), f"sql-history-{number}"
-            st.button(label, key=key, help=f"```sql\n{query.sql}\n```", on_click=callback(state.show), args=(query,))
+            st.button(label, key=key, help=_code(query.sql), on_click=callback(state.show), args=(query,))
+
+
+def _code(sql: str) -> str:
+    """Return Markdown that shows the SQL as it is: a link may bring any, so the fence is longer than any in it."""
+    fence = "`" * (1 + max(2, *map(len, re.findall("`+", f"` {sql}"))))
+    return f"{fence}sql\n{sql}\n{fence}"
 
 
 @callback
