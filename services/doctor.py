@@ -54,6 +54,8 @@ _PACKAGES = ("drafthouse", "streamlit", "duckdb", "sqlalchemy", "alembic", "alta
 #: The Jobs page shows the others.
 _MOST_NAMED = 5
 _WAITS = "waits: "
+#: Page and broker are asked once, and on a busy host both may answer late.
+_ANSWERS_WITHIN_S = 10.0
 _REFERENCE_FOLDERS = ("target", "draft", "eagle3", "prompts")
 
 
@@ -306,7 +308,7 @@ def _embedded_broker_url(file: Path) -> str | None:
 
 
 def _broker(url: str | None) -> Finding:
-    if url is None or not valkey.answers(url):
+    if url is None or not valkey.answers(url, _ANSWERS_WITHIN_S):
         answer = "no answer: workers that run start queued jobs all the same, two seconds later"
         return Finding("broker", ok=False, found=answer, remedy="drafthouse up, or set DRAFTHOUSE_BROKER_URL")
     return Finding("broker", ok=True, found=url.split("@")[-1])
@@ -315,7 +317,7 @@ def _broker(url: str | None) -> Finding:
 def _services(settings: Settings) -> Finding:
     """Report whether `drafthouse up` runs, or, where workers are elsewhere, the ingester and the page by themselves."""
     home, page_url = settings.home, settings.page_url
-    answers = page_answers(page_url)
+    answers = page_answers(page_url, _ANSWERS_WITHIN_S)
     if is_up(home) and answers:
         return Finding("services", ok=True, found=f"up at {page_url}")
     if not settings.workers_elsewhere:

@@ -28,10 +28,10 @@ def prepare(broker_file: Path) -> tuple[str, ...]:
     return (str(get_binary_path()), str(folder / "valkey.conf"))
 
 
-def answers(url: str) -> bool:
-    """Return whether a Valkey (or Redis) at `url` accepts our password and answers within a second."""
+def answers(url: str, within_s: float = 1.0) -> bool:
+    """Return whether a Valkey (or Redis) at `url` accepts our password and answers in time."""
     try:
-        with redis.Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1) as client:
+        with redis.Redis.from_url(url, socket_timeout=within_s, socket_connect_timeout=within_s) as client:
             return bool(client.ping())
     except redis.RedisError:
         return False

@@ -26,8 +26,9 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Its address for SQLAlchemy, without the database's name."""
-        return f"postgresql+psycopg://postgres@/{{name}}?{urlsplit(self._postgres.get_uri()).query}"
+        """Its address for SQLAlchemy, without the database's name. On a busy machine it may let clients in late."""
+        query = f"{urlsplit(self._postgres.get_uri()).query}&connect_timeout=600"
+        return f"postgresql+psycopg://postgres@/{{name}}?{query}"
 
     @property
     def socket_folder(self) -> str:

@@ -217,6 +217,7 @@ CASES = {
 }
 
 
+@pytest.mark.usefixtures("workers_stay")
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_only_those_who_may_make_a_change_and_one_row_each(home: Home, case: Case) -> None:
     subject = case.prepare(home)

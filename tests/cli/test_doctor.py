@@ -31,6 +31,11 @@ from warehouse.ingest.service import ingest_all
 from workers.slots import slots_here
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_ANSWERS_WITHIN_S", 600.0)
+
+
 def findings(settings: Settings) -> dict[str, Finding]:
     return {finding.what: finding for finding in examine(settings)}
 

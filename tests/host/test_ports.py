@@ -37,7 +37,8 @@ def reserved(monkeypatch: pytest.MonkeyPatch) -> Iterator[deque[socket.socket]]:
 def only(reserved: deque[socket.socket], monkeypatch: pytest.MonkeyPatch) -> int:
     """The one port that can be picked."""
     assert not reserved
-    port = next(port for port in range(20_000, 32_768) if ports.port_is_free(port))
+    port = free_port()  # which no process of another suite has reserved
+    reserved.pop().close()
     monkeypatch.setattr(ports, "_PORTS", range(port, port + 1))
     return port
 

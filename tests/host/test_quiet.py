@@ -126,7 +126,8 @@ def test_a_line_that_a_full_disk_has_cut_hides_no_other(tmp_path: Path) -> None:
     assert [work.what for work in quiet.beside(tmp_path, 0.0, time.monotonic(), "")] == ["first"]
 
 
-def test_an_ingestion_waits_for_the_end_of_a_window(settings: Settings) -> None:
+def test_an_ingestion_waits_for_the_end_of_a_window(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet, "_CROWDED_FOR_S", PATIENCE_S)
     write_run(settings.bundles)
     with quiet.announced(settings.home, "window", "job-1"), in_thread(service.run, settings):
         until(lambda: whats(settings.home, "ingester"))

@@ -174,12 +174,12 @@ def test_a_series_is_queued_once_measured_again_and_raises_its_alarm(home: Home)
 
 def test_a_job_is_submitted_claimed_beaten_for_cancelled_and_retried(home: Home) -> None:
     job_id = home.submit()
-    claimed = leases.claim(home.database, "me", 30.0)
+    claimed = leases.claim(home.database, "me", 600.0)
     assert claimed is not None
     assert claimed.study == home.study()
-    assert leases.heartbeat(home.database, job_id, "me", 30.0, None)
+    assert leases.heartbeat(home.database, job_id, "me", 600.0, None)
     queue.cancel(home.database, job_id, actor=ADMIN)
-    assert not leases.heartbeat(home.database, job_id, "me", 30.0, None)
+    assert not leases.heartbeat(home.database, job_id, "me", 600.0, None)
     leases.finish(home.database, job_id, "me", "cancelled")
     queue.retry(home.database, job_id, actor=ADMIN)
     assert (home.job(job_id).state, home.job(job_id).attempt) == ("queued", 1)
@@ -191,7 +191,7 @@ def test_leases_go_by_the_servers_clock(home: Home, monkeypatch: pytest.MonkeyPa
     job_id = home.submit()
     right_s = time.time
     monkeypatch.setattr("time.time", lambda: right_s() + ahead_s)
-    leases.claim(home.database, "me", 30.0)
+    leases.claim(home.database, "me", 600.0)
     assert leases.requeue_expired(home.database) == []
     leases.heartbeat(home.database, job_id, "me", -0.01, None)
     assert leases.requeue_expired(home.database) == [job_id]
@@ -201,7 +201,7 @@ def test_a_job_that_cannot_be_read_is_set_aside(home: Home) -> None:
     first, second = home.submit(), home.submit()
     with home.database.begin() as connection:
         connection.execute(jobs_table.update().where(jobs_table.c.job_id == first).values(study_json="{"))
-    claimed = leases.claim(home.database, "me", 30.0)
+    claimed = leases.claim(home.database, "me", 600.0)
     assert claimed is not None
     assert claimed.job_id == second
     assert [job.job_id for job in queue.set_aside(home.database)] == [first]
@@ -217,6 +217,7 @@ def test_a_study_submitted_by_several_at_once_is_stored_once(home: Home) -> None
         return home.submit()
 
     with home.database.connect() as first:  # whose transaction is open while the others look
+        may_pause(first)
         queue._store_study(first, home.study(), "{}", datetime.now(UTC))
         with ThreadPoolExecutor(people) as pool:
             submitted = [pool.submit(submit, person) for person in range(people)]
@@ -227,6 +228,11 @@ def test_a_study_submitted_by_several_at_once_is_stored_once(home: Home) -> None
     assert len(ids) == people
 
 
+def may_pause(connection: sa.Connection) -> None:
+    """Let its transaction stay open however long others take meanwhile: by default the server ends it after 10 s."""
+    connection.execute(sa.text("SET LOCAL idle_in_transaction_session_timeout = '10min'"))
+
+
 def waiting_for_a_lock(home: Home) -> int:
     with home.database.connect() as connection:
         return int(connection.scalar(sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")) or 0)
@@ -234,7 +240,7 @@ def waiting_for_a_lock(home: Home) -> int:
 
 def test_the_historys_first_page_has_all_active_jobs(home: Home) -> None:
     ids = sorted((home.submit() for _ in range(5)), key=lambda job_id: (home.job(job_id).submitted_at, job_id))
-    leases.claim(home.database, "me", 30.0)
+    leases.claim(home.database, "me", 600.0)
     for job_id in ids[2:]:
         queue.cancel(home.database, job_id, actor=ADMIN)
     first = queue.page(home.database, 2)
@@ -249,6 +255,7 @@ def test_a_change_that_becomes_visible_after_a_later_one_is_read(home: Home) -> 
     early, late = home.submit(), home.submit()
     with closing(AppReader(home.database)) as reader, home.database.connect() as slow:
         reader.changed()
+        may_pause(slow)
         order._set_priority(slow, early, 7, ADMIN)
         order.reprioritise(home.database, late, 9, actor=ADMIN)
         assert _priorities(reader)[late] == 9
@@ -287,16 +294,18 @@ def test_users_sign_in_are_throttled_and_leave_rows_in_the_audit_table(home: Hom
 def test_a_session_that_has_gone_in_a_transaction_holds_no_job(home: Home) -> None:
     job_id = home.submit()
     leases.claim(home.database, "gone", 0.0)
-    url = f"{home.settings.app_database_url}&options=-c%20idle_in_transaction_session_timeout%3D5000"
-    with open_engine(url) as hasty, hasty.connect() as connection:
+    limit = sa.text("SELECT current_setting('idle_in_transaction_session_timeout')")
+    url = f"{home.settings.app_database_url}&options=-c%20idle_in_transaction_session_timeout%3D5min"
+    with open_engine(url) as other, other.connect() as connection:
+        assert connection.scalar(limit) == "5min"
         connection.execute(jobs_table.update().values(error="not committed"))
         assert leases.requeue_expired(home.database) == []  # the row is locked
+        connection.execute(sa.text("SET idle_in_transaction_session_timeout = '0.1s'"))
         until(lambda: leases.requeue_expired(home.database) == [job_id], "the server ends the session")
         with pytest.raises(DATABASE_ERRORS):
             connection.execute(sa.select(1))
     with home.database.connect() as connection:
-        limit = "SELECT current_setting('idle_in_transaction_session_timeout')"
-        assert connection.scalar(sa.text(limit)) == "10s"  # unless the URL sets another one
+        assert connection.scalar(limit) == "10s"  # unless the URL sets another one
 
 
 def test_a_migration_may_pause_on_a_busy_host(database_url: str, tmp_path: Path) -> None:

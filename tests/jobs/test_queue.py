@@ -23,7 +23,7 @@ from tests.workers.homes import Home, until, worker_environment
 from warehouse.app_db.schema import job_events, studies
 from warehouse.app_db.schema import jobs as jobs_table
 
-LEASE_S = 30.0
+LEASE_S = 600.0
 
 
 def progress(runs_done: int = 0) -> Progress:

@@ -9,13 +9,16 @@ from datetime import UTC, datetime
 
 import pytest
 
+from cli.here import Here
+from host import quiet
 from jobs.fleet.worker_registry import WorkerInfo, list_workers
 from lab.errors import UserError
+from lab.study import Study
 from services.neighbours import conditions, ratio_of, slots_up
 from tests.cli.homes import Home as CommandLine
 from tests.lab.studies import study
 from tests.workers.homes import Home, until
-from tests.workers.slots.test_two_slots import SLOW, workers_of_two_slots
+from tests.workers.slots.test_two_slots import FIRST_RUN, SLOW, workers_of_two_slots
 
 
 def test_the_ratio_and_its_interval_are_of_rounds() -> None:
@@ -47,12 +50,25 @@ def test_a_host_in_one_slot_has_no_neighbours() -> None:
 
 
 @pytest.mark.engine
+@pytest.mark.usefixtures("workers_stay")
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one slot")
 def test_the_command_measures_in_turns_and_stores_what_neighbours_cost(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = home.folder / "study.json"
-    file.write_text(home.study(engine_flags=SLOW).model_dump_json())
+    """The first windows on all slots wait for each other, however late a busy machine lets one of the workers begin."""
+    file, may_measure, submit = home.folder / "study.json", home.folder / "may measure", Here.submit
+    flags = SLOW | {"await_file": str(may_measure), "await_at_request": FIRST_RUN}
+    file.write_text(home.study(engine_flags=flags).model_dump_json())
+
+    def submitted(here: Here, study: Study) -> str:
+        may_measure.unlink(missing_ok=True)
+        job_id = submit(here, study)
+        windows = 1 if study.alone else 2
+        until(lambda: len(quiet.under_way(home.settings.home, "window")) == windows, "all slots of the job measure")
+        may_measure.touch()
+        return job_id
+
+    monkeypatch.setattr(Here, "submit", submitted)
     monkeypatch.setenv("DRAFTHOUSE_ENGINES_FILE", str(home.settings.engines_file))
     with workers_of_two_slots(home):
         until(lambda: len(list_workers(home.database)) == 2, "both workers are there")

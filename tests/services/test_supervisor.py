@@ -73,8 +73,11 @@ def test_all_services_together_stay_under_700_megabytes(running: subprocess.Pope
 def test_the_kernel_would_end_page_and_ingester_before_a_worker(running: subprocess.Popen[str]) -> None:
     own = Path("/proc/self/oom_score_adj").read_text().strip()
     words = ("webapp", "warehouse.ingest.service", "workers.celery_app")
-    scores = [Path(f"/proc/{service(running, word).pid}/oom_score_adj").read_text().strip() for word in words]
-    assert scores == ["500", "500", own]
+
+    def scores() -> list[str]:
+        return [Path(f"/proc/{service(running, word).pid}/oom_score_adj").read_text().strip() for word in words]
+
+    until(lambda: scores() == ["500", "500", own], "each has imported what it needs, and set its own")
 
 
 def test_every_service_listens_on_loopback_only(running: subprocess.Popen[str]) -> None:

@@ -16,7 +16,8 @@ from jobs.engines.profiles import KEY
 from workers.load.client import Endpoint, open_session
 
 FILE = Path(__file__).parents[1] / "engine_key" / "sitecustomize.py"
-_PAGE_TIMEOUT = aiohttp.ClientTimeout(total=5)
+#: It is asked once: an answer that came too late would pass for one that needs the key.
+_PAGE_TIMEOUT = aiohttp.ClientTimeout(total=30)
 
 
 def new_key() -> str:

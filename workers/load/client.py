@@ -34,7 +34,8 @@ _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity", "
 _ERROR_CHARS = 500
 #: Bytes of a server's other pages, such as its version or its counters.
 _PAGE_BYTES = 16 * 2**20
-_PAGE_TIMEOUT = aiohttp.ClientTimeout(total=10)
+#: A host that is busy may keep a server from its answer for long.
+_PAGE_TIMEOUT = aiohttp.ClientTimeout(total=30)
 #: Bytes read of a body without events, to find the reason.
 _BEGINNING_BYTES = 1 << 16
 #: Most bytes of an answer for each requested token, and for the prompt and counters that it repeats. A

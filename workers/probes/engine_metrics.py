@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _REQUESTS = ("requests_running", "requests_waiting")
 #: Timeout of all pages together: the window waits for them.
-_TIMEOUT_S = 10
+_TIMEOUT_S = 30
 #: A gauge that arrives later would belong to another second.
 _GAUGE_TIMEOUT_S = 0.8
 #: vLLM's page has 100 KB. Reading megabytes each second would disturb the window.

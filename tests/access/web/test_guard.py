@@ -77,13 +77,19 @@ def test_the_websocket_is_refused_without_a_session_and_open_with_one(lab: Lab) 
 
 def test_too_many_open_pages_are_refused_and_others_do_not_notice(lab: Lab) -> None:
     cookie, other = lab.signed_in("hoarder"), lab.signed_in("modest")
+    reading = list[asyncio.Task[None]]()
+
+    async def read_on(page: aiohttp.ClientWebSocketResponse) -> None:
+        async for _ in page:
+            pass
 
     async def refused() -> list[int]:
         headers = {"Origin": lab.url, "Cookie": cookie}
         async with aiohttp.ClientSession() as session, contextlib.AsyncExitStack() as stack:
             for _ in range(MOST_OPEN):
                 opened = session.ws_connect(f"{lab.url}/_stcore/stream", headers=headers, protocols=("streamlit",))
-                await stack.enter_async_context(opened)
+                page = await stack.enter_async_context(opened)
+                reading.append(asyncio.create_task(read_on(page)))  # which answers the server's pings
             statuses = []
             for own in (cookie, other):
                 async with session.get(f"{lab.url}/home", headers={"Cookie": own}) as answer:
@@ -214,18 +220,18 @@ def test_a_wrong_password_is_said_and_what_was_typed_is_escaped(lab: Lab) -> Non
 def test_many_who_try_passwords_do_not_keep_others_waiting(lab: Lab) -> None:
     cookie = lab.signed_in("paula")
 
-    async def try_name(number: int) -> int:
+    async def try_name(number: int, network: int) -> int:
         """As many at each address as may wait there."""
-        own = aiohttp.TCPConnector(local_addr=(f"127.0.1.{number % (MOST_OF_ALL // MOST_OF_ADDRESS)}", 0))
+        own = aiohttp.TCPConnector(local_addr=(f"127.0.{network}.{number % (MOST_OF_ALL // MOST_OF_ADDRESS)}", 0))
         async with (
             aiohttp.ClientSession(connector=own) as session,
             session.post(f"{lab.url}/login", data={"name": f"nobody{number}", "password": "x"}) as answer,
         ):
             return answer.status
 
-    async def waiting_when_the_page_came() -> int:
+    async def waiting_when_the_page_came(network: int) -> int:
         async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
-            tries = [asyncio.create_task(try_name(number)) for number in range(MOST_OF_ALL)]
+            tries = [asyncio.create_task(try_name(number, network)) for number in range(MOST_OF_ALL)]
             await asyncio.wait(tries, return_when=asyncio.FIRST_COMPLETED)
             async with session.get(f"{lab.url}/home", headers={"Cookie": cookie}) as page:
                 assert page.status == 200
@@ -233,7 +239,8 @@ def test_many_who_try_passwords_do_not_keep_others_waiting(lab: Lab) -> None:
             assert set(await asyncio.gather(*tries)) == {401}
         return waiting
 
-    assert asyncio.run(waiting_when_the_page_came()) > 0  # how many depends on how fast passwords are looked at
+    networks = itertools.count(1)  # a busy machine may see the page so late that nobody waits any more: then again
+    until(lambda: asyncio.run(waiting_when_the_page_came(next(networks))), "the page comes while some still wait")
 
 
 def test_a_link_is_looked_at_any_number_of_times_and_used_once(lab: Lab) -> None:

@@ -59,6 +59,12 @@ def issuer() -> Iterator[str]:
             process.terminate()
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a provider may answer late."""
+    monkeypatch.setattr(oidc, "_TIMEOUT_S", 600.0)
+
+
 def answers(url: str) -> bool:
     with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/jwks", timeout=600):  # noqa: S310 - ours
         return True

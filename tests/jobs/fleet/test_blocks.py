@@ -20,12 +20,12 @@ OWN, HELPER = "host/1", "host/2"
 def shared(home: Home) -> Job:
     """A running job that may be shared, of three blocks."""
     home.submit(spread=True, repeats=3)
-    job = leases.claim(home.database, OWN, 30.0)
+    job = leases.claim(home.database, OWN, 600.0)
     assert job is not None
     return job
 
 
-def taken(home: Home, job: Job, worker: str, lease_s: float = 30.0, dead: str = "") -> int | None:
+def taken(home: Home, job: Job, worker: str, lease_s: float = 600.0, dead: str = "") -> int | None:
     contents: list[str | None] = [None] * 3
     return blocks.claim_block(home.database, job, worker, lease_s, contents=contents, is_dead=lambda name: name == dead)
 
@@ -58,23 +58,23 @@ def test_a_block_is_taken_over_when_its_worker_dies_or_stops(home: Home) -> None
     with pytest.raises(LeaseLost, match="no longer host/2's"):
         blocks.finish_block(home.database, job, 1, HELPER)
     with pytest.raises(LeaseLost, match="no longer host/2's"):
-        blocks.helping(home.database, job, HELPER, 30.0)
+        blocks.helping(home.database, job, HELPER, 600.0)
 
 
 def test_a_helper_learns_that_the_job_is_cancelled_ended_or_retried(home: Home) -> None:
     job = shared(home)
     assert taken(home, job, HELPER) == 0
-    assert blocks.helping(home.database, job, HELPER, 30.0)
+    assert blocks.helping(home.database, job, HELPER, 600.0)
     queue.cancel(home.database, job.job_id, actor=ADMIN)
-    assert not blocks.helping(home.database, job, HELPER, 30.0)
+    assert not blocks.helping(home.database, job, HELPER, 600.0)
     assert taken(home, job, OWN) is None
     leases.finish(home.database, job.job_id, OWN, "cancelled")
     with pytest.raises(LeaseLost, match="has ended"):
-        blocks.helping(home.database, job, HELPER, 30.0)
+        blocks.helping(home.database, job, HELPER, 600.0)
     queue.retry(home.database, job.job_id, actor=ADMIN)
     with pytest.raises(LeaseLost, match="has ended"):
-        blocks.helping(home.database, job, HELPER, 30.0)
-    again = leases.claim(home.database, OWN, 30.0)
+        blocks.helping(home.database, job, HELPER, 600.0)
+    again = leases.claim(home.database, OWN, 600.0)
     assert again is not None
     assert taken(home, again, HELPER) == 0  # of this attempt
     assert taken(home, job, OWN) is None
@@ -84,14 +84,14 @@ def test_what_a_block_holds_is_decided_once_also_for_later_attempts(home: Home) 
     job = shared(home)
 
     def take(job: Job, *contents: str | None) -> int | None:
-        return blocks.claim_block(home.database, job, OWN, 30.0, contents=contents, is_dead=lambda _: False)
+        return blocks.claim_block(home.database, job, OWN, 600.0, contents=contents, is_dead=lambda _: False)
 
     assert [take(job, "a"), take(job, "a", "b")] == [0, 1]
     assert take(job, "a", "c") is None  # somebody else has handed out that one
     blocks.finish_block(home.database, job, 0, OWN)
     leases.finish(home.database, job.job_id, OWN, "failed", error="the disk was full")
     queue.retry(home.database, job.job_id, actor=ADMIN)
-    again = leases.claim(home.database, OWN, 30.0)
+    again = leases.claim(home.database, OWN, 600.0)
     assert again is not None
     assert blocks.handed_out(home.database, again) == [
         blocks.Block("a", is_done=False, host="host"),
@@ -107,7 +107,7 @@ def test_what_a_block_holds_is_decided_once_also_for_later_attempts(home: Home) 
 
 def test_only_workers_of_its_host_share_a_spread_job(home: Home) -> None:
     home.submit(repeats=3)
-    assert leases.claim(home.database, "host/3", 30.0) is not None
+    assert leases.claim(home.database, "host/3", 600.0) is not None
     job = shared(home)
     found = {worker: [each.job_id for each in blocks.shared_jobs(home.database, worker)] for worker in (OWN, HELPER)}
     assert found == {OWN: [], HELPER: [job.job_id]}
@@ -121,12 +121,12 @@ FAR = "far/1"
 def over_hosts(home: Home, **changes: Any) -> Job:
     """A running job of three blocks that hosts may share."""
     home.submit(**{"spread": "hosts", "repeats": 3, "alone": False, **changes})
-    job = leases.claim(home.database, OWN, 30.0)
+    job = leases.claim(home.database, OWN, 600.0)
     assert job is not None
     return job
 
 
-def taken_by_like(home: Home, job: Job, worker: str, likeness: blocks.Likeness | None, lease_s: float = 30.0) -> Any:
+def taken_by_like(home: Home, job: Job, worker: str, likeness: blocks.Likeness | None, lease_s: float = 600.0) -> Any:
     """The number of the block, or why there is none."""
     contents: list[str | None] = [None] * 3
     parts: dict[str, Any] = {"contents": contents, "is_dead": lambda _: False, "likeness": likeness}
@@ -160,7 +160,7 @@ def test_no_block_goes_to_a_host_with_something_else(home: Home, likeness: block
     assert taken_by_like(home, job, FAR, likeness) == why
     blocks.finish_block(home.database, job, 0, OWN)
     leases.release(home.database, job.job_id, OWN)
-    moved = leases.claim(home.database, FAR, 30.0)  # also if the job itself goes there
+    moved = leases.claim(home.database, FAR, 600.0)  # also if the job itself goes there
     assert moved is not None
     assert taken_by_like(home, moved, FAR, likeness) == why
 
@@ -169,7 +169,7 @@ def test_a_half_measured_block_of_a_lost_host_binds_nobody(home: Home) -> None:
     job = over_hosts(home)
     assert taken_by_like(home, job, OWN, LIKE, lease_s=-1.0) == 0
     leases.release(home.database, job.job_id, OWN)
-    moved = leases.claim(home.database, FAR, 30.0)
+    moved = leases.claim(home.database, FAR, 600.0)
     assert moved is not None
     assert taken_by_like(home, moved, FAR, {"hardware": "another"}) == 0
     assert "is not like" in taken_by_like(home, moved, OWN, LIKE)
@@ -179,12 +179,12 @@ def test_a_host_does_not_help_beside_what_is_measured_alone(home: Home) -> None:
     job = over_hosts(home)
     assert taken_by_like(home, job, OWN, LIKE) == 0
     alone = home.submit(alone=True)
-    assert leases.claim(home.database, "far/2", 30.0) is not None
+    assert leases.claim(home.database, "far/2", 600.0) is not None
     assert taken_by_like(home, job, FAR, LIKE) is None
     leases.finish(home.database, alone, "far/2", "done")
     assert taken_by_like(home, job, FAR, LIKE) == 1
     home.submit(alone=True)
-    assert leases.claim(home.database, "far/2", 30.0) is None  # it waits for the block
+    assert leases.claim(home.database, "far/2", 600.0) is None  # it waits for the block
 
 
 def another_waits(home: Home, job: Job, **changes: Any) -> bool:
@@ -211,12 +211,12 @@ def test_a_study_alone_waits_for_a_block_of_another_job(home: Home) -> None:
     leases.release(home.database, job.job_id, OWN, "makes room for another study")
     assert set(blocks.jobs_at_work(home.database)) == {HELPER}
     alone = home.submit(alone=True)
-    assert leases.claim(home.database, OWN, 30.0, except_jobs={job.job_id}) is None
-    elsewhere = leases.claim(home.database, "other/1", 30.0, except_jobs={job.job_id})
+    assert leases.claim(home.database, OWN, 600.0, except_jobs={job.job_id}) is None
+    elsewhere = leases.claim(home.database, "other/1", 600.0, except_jobs={job.job_id})
     assert elsewhere is not None
     leases.release(home.database, alone, "other/1")
     blocks.finish_block(home.database, job, 0, HELPER)
-    mine = leases.claim(home.database, OWN, 30.0, except_jobs={job.job_id})
+    mine = leases.claim(home.database, OWN, 600.0, except_jobs={job.job_id})
     assert mine is not None
     assert mine.job_id == alone
 

@@ -34,7 +34,7 @@ def changed(home: Home, job_id: str, **values: Any) -> None:
         connection.execute(jobs_table.update().where(jobs_table.c.job_id == job_id).values(values))
 
 
-def running(home: Home, worker: str = "me", lease_s: float = 30.0, hardware: str = "") -> Job:
+def running(home: Home, worker: str = "me", lease_s: float = 600.0, hardware: str = "") -> Job:
     home.submit()
     claimed = leases.claim(home.database, worker, lease_s, hardware)
     assert claimed is not None
@@ -63,7 +63,7 @@ def test_a_claimed_job_is_its_workers_until_the_lease_ends(home: Home) -> None:
 def test_a_job_keeps_the_moment_at_which_it_was_first_started(home: Home) -> None:
     first = running(home)
     leases.release(home.database, first.job_id, "me")
-    again = leases.claim(home.database, "other", 30.0)
+    again = leases.claim(home.database, "other", 600.0)
     assert again is not None
     assert (again.started_at, again.worker) == (first.started_at, "other")
 
@@ -87,11 +87,11 @@ def test_a_queued_job_waits_for_a_worker_with_its_hardware(
     hardware: str,
     waits: bool,  # noqa: FBT001
 ) -> None:
-    assert leases.claim(home.database, "me", 30.0, hardware) is None
+    assert leases.claim(home.database, "me", 600.0, hardware) is None
     changed(home, home.submit(), state=state, hardware=wanted)
     if wanted is not None:
-        assert leases.claim(home.database, "nobody", 30.0) is None
-    assert (leases.claim(home.database, "me", 30.0, hardware) is not None) is waits
+        assert leases.claim(home.database, "nobody", 600.0) is None
+    assert (leases.claim(home.database, "me", 600.0, hardware) is not None) is waits
 
 
 def test_a_heartbeat_renews_its_own_job_alone(home: Home) -> None:
@@ -120,14 +120,14 @@ def test_a_finished_job_is_nobodys_and_says_how_it_ended(home: Home, state: Stat
 
 def test_a_finished_job_keeps_the_progress_that_it_had(home: Home) -> None:
     job = running(home)
-    leases.heartbeat(home.database, job.job_id, "me", 30.0, MEASURING)
+    leases.heartbeat(home.database, job.job_id, "me", 600.0, MEASURING)
     leases.finish(home.database, job.job_id, "me", "done")
     assert (home.job(job.job_id).progress, home.job(job.job_id).error) == (MEASURING, None)
 
 
 def test_a_released_job_is_queued_again_with_what_it_has(home: Home) -> None:
     job = running(home)
-    leases.heartbeat(home.database, job.job_id, "me", 30.0, MEASURING)
+    leases.heartbeat(home.database, job.job_id, "me", 600.0, MEASURING)
     leases.release(home.database, job.job_id, "me")
     released = home.job(job.job_id)
     assert (released.state, released.worker, released.lease_expires_at, released.progress) == (
@@ -157,7 +157,7 @@ def test_whoever_is_not_the_owner_is_told_and_changes_nothing(home: Home) -> Non
 
 
 def test_a_lease_that_has_run_out_puts_its_job_back(home: Home) -> None:
-    job = running(home, lease_s=30.0)
+    job = running(home, lease_s=600.0)
     assert leases.requeue_expired(home.database) == []
     assert home.job(job.job_id) == job
     changed(home, job.job_id, lease_expires_at=database_now_s() - 0.01)
@@ -176,12 +176,12 @@ def test_wrong_clocks_neither_steal_a_running_job_nor_hold_a_lost_one(
     right_s = time.time
     monkeypatch.setattr("time.time", lambda: right_s() + ahead_s)
     assert leases.requeue_expired(home.database) == [lost.job_id]
-    again = leases.claim(home.database, "other", 30.0)
+    again = leases.claim(home.database, "other", 600.0)
     assert again is not None
-    assert leases.heartbeat(home.database, held.job_id, "me", 30.0, None) is True
+    assert leases.heartbeat(home.database, held.job_id, "me", 600.0, None) is True
     monkeypatch.undo()
     assert leases.requeue_expired(home.database) == []
-    assert all(0 < left_s(home, job_id) <= 30 for job_id in (held.job_id, again.job_id))
+    assert all(0 < left_s(home, job_id) <= 600 for job_id in (held.job_id, again.job_id))
 
 
 def test_only_jobs_of_dead_workers_or_without_lease_are_put_back(home: Home) -> None:
@@ -269,7 +269,7 @@ def test_two_transactions_cannot_both_take_the_oldest_job(home: Home) -> None:
     moment = datetime(2026, 11, 21, tzinfo=UTC)
     with home.database.begin() as connection:
         connection.execute(sa.update(jobs_table).values(submitted_at=moment))
-    taken = [leases.claim(home.database, "me", 30.0) for _ in ids]
+    taken = [leases.claim(home.database, "me", 600.0) for _ in ids]
     assert [job.job_id for job in taken if job] == ids  # of the same moment: by id
 
 
@@ -282,10 +282,10 @@ def test_an_unreadable_queued_job_is_set_aside_and_the_next_is_claimed(home: Hom
     first, second = home.submit(), home.submit()
     changed(home, first, study_json=study_json, priority=5)
     set_aside: set[str] = set()
-    claimed = leases.claim(home.database, "me", 30.0, set_aside=set_aside)
+    claimed = leases.claim(home.database, "me", 600.0, set_aside=set_aside)
     assert claimed is not None
     assert (claimed.job_id, set_aside) == (second, {first})
-    assert leases.claim(home.database, "me", 30.0, set_aside=set_aside) is None
+    assert leases.claim(home.database, "me", 600.0, set_aside=set_aside) is None
     submitted, aside = queue.events(home.database, first)
     assert (submitted.kind, aside.kind) == ("submitted", "set aside")
     sentence, _, trace = aside.detail.partition("\n")
@@ -304,13 +304,13 @@ def test_a_job_unreadable_to_workers_is_listed_as_set_aside_by_the_last_of_them(
     text = home.job(job_id).study.model_dump_json()
     changed(home, job_id, study_json="{")
     for worker in ("older", "old"):
-        assert leases.claim(home.database, worker, 30.0) is None
+        assert leases.claim(home.database, worker, 600.0) is None
     changed(home, job_id, study_json=text)
     (named,) = queue.set_aside(home.database)
     assert named.job_id == job_id
     assert named.reason.startswith(f"by old: job {job_id} cannot be read by this Drafthouse")
     assert "Traceback" in named.traceback
-    assert leases.claim(home.database, "newer", 30.0) is not None
+    assert leases.claim(home.database, "newer", 600.0) is not None
     assert queue.set_aside(home.database) == []
 
 
@@ -328,13 +328,13 @@ def test_queued_jobs_around_an_unreadable_one_can_be_moved(home: Home) -> None:
     ids = [home.submit() for _ in range(3)]
     changed(home, ids[1], study_json="{")
     order.move_up(home.database, ids[2], actor=ADMIN)
-    claimed = leases.claim(home.database, "me", 30.0)
+    claimed = leases.claim(home.database, "me", 600.0)
     assert claimed is not None
     assert claimed.job_id == ids[2]
 
 
 def taken(home: Home, worker: str, *, has_gpus: bool = True) -> str | None:
-    job = leases.claim(home.database, worker, 30.0, has_gpus=has_gpus)
+    job = leases.claim(home.database, worker, 600.0, has_gpus=has_gpus)
     return None if job is None else job.job_id
 
 
@@ -375,6 +375,6 @@ def test_a_study_alone_whose_worker_died_comes_before_anything_else(home: Home) 
 def test_who_starts_no_engines_gets_studies_of_servers_that_run_already(home: Home) -> None:
     server = {"name": "server", "engine": "endpoint", "server": {"base_url": "http://127.0.0.1:8000"}}
     first, of_a_server = home.submit(alone=False), home.submit(arms=[server], alone=False)
-    taken_jobs = [leases.claim(home.database, "host/1", 30.0, starts_engines=False) for _ in range(2)]
+    taken_jobs = [leases.claim(home.database, "host/1", 600.0, starts_engines=False) for _ in range(2)]
     assert [job and job.job_id for job in taken_jobs] == [of_a_server, None]
     assert taken(home, "host/2") == first

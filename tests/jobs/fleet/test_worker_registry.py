@@ -11,10 +11,11 @@ import pytest
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.hardware import hardware_name
 from jobs.fleet import worker_registry
-from jobs.fleet.worker_registry import AWAY_AFTER_S, known_engines, record_presence, register_worker, store_engines
+from jobs.fleet.worker_registry import known_engines, record_presence, register_worker, store_engines
 from tests.workers.homes import Home, celery_worker, until
 from warehouse.app_db.schema import workers as table
 
+pytestmark = pytest.mark.usefixtures("workers_stay")
 VLLM = Capabilities(
     engine="vllm", kind="vllm", version="0.32.0", methods=("ngram",), flags=("max-model-len",), gpus=("NVIDIA H200",)
 )
@@ -46,10 +47,10 @@ def test_a_worker_is_there_with_what_it_told(home: Home) -> None:
 def test_a_silent_worker_is_away_after_a_while_and_still_known(home: Home) -> None:
     arrive(home, "one")
     (listed,) = worker_registry.list_workers(home.database)
-    assert listed.is_away(listed.last_seen + timedelta(seconds=AWAY_AFTER_S + 1))
+    assert listed.is_away(listed.last_seen + timedelta(seconds=worker_registry.AWAY_AFTER_S + 1))
 
 
-@pytest.mark.parametrize("ahead_s", [-3600, 3600])
+@pytest.mark.parametrize("ahead_s", [-36_000, 36_000])
 def test_a_worker_with_a_wrong_clock_was_seen_a_moment_ago(
     home: Home, monkeypatch: pytest.MonkeyPatch, ahead_s: float
 ) -> None:
@@ -65,7 +66,7 @@ def test_a_worker_with_a_wrong_clock_was_seen_a_moment_ago(
         assert not worker_registry.list_workers(home.database)[0].is_away()  # by its own clock
     (listed,) = worker_registry.list_workers(home.database)
     assert not listed.is_away()
-    assert abs((datetime.now(UTC) - listed.last_seen).total_seconds()) < AWAY_AFTER_S
+    assert abs((datetime.now(UTC) - listed.last_seen).total_seconds()) < worker_registry.AWAY_AFTER_S
 
 
 def test_a_worker_whose_engines_another_version_described_is_listed_without_them(home: Home) -> None:
@@ -114,6 +115,6 @@ def test_the_first_of_the_present_workers_looks_after_lost_jobs(home: Home) -> N
     arrive(home, "a")
     assert [record_presence(home.database, name, None) for name in "ba"] == [False, True]
     with home.database.begin() as connection:
-        long_ago = datetime.now(UTC) - timedelta(seconds=AWAY_AFTER_S + 1)
+        long_ago = datetime.now(UTC) - timedelta(seconds=worker_registry.AWAY_AFTER_S + 1)
         connection.execute(table.update().where(table.c.worker == "a").values(last_seen=long_ago))
     assert record_presence(home.database, "b", None)

@@ -103,6 +103,12 @@ def mailbox() -> Iterator[Mailbox]:
         yield server
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The servers of these tests answer, on a busy machine late."""
+    monkeypatch.setattr(notify, "_TIMEOUT_S", 600.0)
+
+
 def alarmed(home: Home, **settings: Any) -> Settings:
     """A series with one open alarm; gives the home's settings with these."""
     store.add(home.settings, home.database, "nightly", home.study(), Plan("day at 02:00"), actor=ADMIN)

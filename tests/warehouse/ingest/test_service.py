@@ -31,7 +31,9 @@ from warehouse.ingest.service import RETRY_REJECTED_S, Ingester, SetAside, open_
 
 
 @pytest.fixture
-def ingester(settings: Settings) -> Iterator[Ingester]:
+def ingester(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ingester]:
+    """It tries a rejected bundle again only a minute later, see `a_minute_later`, however slow the machine is."""
+    monkeypatch.setattr(service, "_RETRY_AT_ONCE_S", RETRY_REJECTED_S)
     with (
         open_engine(settings.app_database_url) as app,
         only_ingester(settings.home),

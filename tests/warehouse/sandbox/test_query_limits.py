@@ -32,7 +32,7 @@ def test_a_waiting_query_runs_when_another_ends() -> None:
     got = threading.Event()
 
     def wait() -> None:
-        with limits.running("patient", 60.0):
+        with limits.running("patient", 600.0):
             got.set()
 
     with limits.running("first", 0.0):
@@ -47,7 +47,7 @@ def test_a_visitors_third_waiting_question_is_refused_with_and_without_threads()
     limits = QueryLimits(most=2, most_each=1)
 
     async def ask(visitor: str) -> None:
-        async with limits.running_without_thread(visitor, 60.0):
+        async with limits.running_without_thread(visitor, 600.0):
             pass
 
     async def asked_at_once() -> list[BaseException | None]:
@@ -56,7 +56,7 @@ def test_a_visitors_third_waiting_question_is_refused_with_and_without_threads()
             done, waiting = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
             with (
                 pytest.raises(BusyError, match="and 2 more of your queries wait: try again"),
-                limits.running("hasty", 60.0),
+                limits.running("hasty", 600.0),
             ):
                 pass
             await ask("another")

@@ -2,8 +2,8 @@
 
 It listens on the address, and prints its port. The file FOLDER/mode says what happens to each request from then on:
 `ok`, a status such as `503`, `cut` (half of the request arrives), `lost` (it is done, and its answer is not seen),
-`slow` (2 MB/s), `late` (half a second before each answer), `unconditional` (If-None-Match is ignored), or `mixed` (one
-of the faults, or none). FOLDER/requests gets a line of moment, method, path
+`held` (what follows the first 2 MB waits for another mode), `late` (half a second before each answer), `unconditional`
+(If-None-Match is ignored), or `mixed` (one of the faults, or none). FOLDER/requests gets a line of moment, method, path
 and size for each piece that is passed on.
 """
 
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 _PIECE_BYTES = 50_000
-_SLOW_BYTES_PER_S, _LATE_S = 2_000_000, 0.5
+_HELD_BYTES, _LATE_S = 2_000_000, 0.5
 _MIXED = ("ok", "ok", "ok", "500", "503", "cut", "lost")
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
@@ -55,12 +55,12 @@ class Proxy:
             to.write(b"" if refuses else re.sub(rb"\r\n\r\n$", b"\r\nConnection: close\r\n\r\n", head))
             size = size // 2 if mode == "cut" else size
             for begin in range(0, size, _PIECE_BYTES):
+                while mode == "held" == self._mode.read_text() and begin >= _HELD_BYTES:  # noqa: ASYNC110 - a file
+                    await asyncio.sleep(0.05)
                 piece = await reader.readexactly(min(_PIECE_BYTES, size - begin))
                 if not refuses:
                     to.write(piece)
                     self._note(name, len(piece))
-                if mode == "slow":
-                    await asyncio.sleep(_PIECE_BYTES / _SLOW_BYTES_PER_S)
             if refuses:
                 writer.write(f"HTTP/1.1 {mode} Away\r\nContent-Length: 0\r\n\r\n".encode())
                 return True

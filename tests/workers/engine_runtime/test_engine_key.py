@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from host.ports import free_port
 from jobs.engines.profiles import KEY
+from workers.engine_runtime import engine_key
 from workers.engine_runtime.engine_key import FILE, answers_anybody, key_folder, new_key, with_key
 from workers.load.client import Endpoint
 
@@ -76,7 +78,8 @@ async def test_an_engine_answers_with_its_key_alone(tmp_path: Path) -> None:
         assert not await answers_anybody(Endpoint(url, "model"))
 
 
-async def test_an_engine_that_takes_no_key_is_noticed() -> None:
+async def test_an_engine_that_takes_no_key_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_key, "_PAGE_TIMEOUT", aiohttp.ClientTimeout(total=600))
     with serving({}) as url:
         assert await answers_anybody(Endpoint(url, "model"))
 

@@ -51,7 +51,7 @@ def home_on(server: Server, folder: Path, migrated: Path, lease_s: float) -> Ite
 def working(tmp_path_factory: pytest.TempPathFactory, migrated: Path, server: Server) -> Iterator[tuple[Home, Started]]:
     """A home and its worker, for all tests that it outlives."""
     folder = tmp_path_factory.mktemp("home")
-    with home_on(server, folder, migrated, lease_s=60.0) as home, celery_worker(home) as worker:
+    with home_on(server, folder, migrated, lease_s=120.0) as home, celery_worker(home) as worker:
         yield home, worker
 
 
@@ -108,14 +108,14 @@ def test_a_server_without_a_free_connection_fails_nothing(working: tuple[Home, S
 def test_a_worker_stops_measuring_with_its_lease_though_its_database_call_hangs(
     tmp_path: Path, migrated: Path, server: Server
 ) -> None:
-    with home_on(server, tmp_path, migrated, lease_s=30.0) as home, celery_worker(home) as worker:
+    with home_on(server, tmp_path, migrated, lease_s=60.0) as home, celery_worker(home) as worker:
         arms = [{"name": "plain", "flags": {"token_s": 0.05}}]
         job_id = home.submit(arms=arms, workloads=[LONG_ANSWERS | home.prompts])
         until(lambda: in_phase(home, job_id, "measuring"), "a run")
         server.fall_silent()
         try:
             until(lambda: not home.engine_processes(), "its engine is stopped")
-            until(lambda: "the job table did not answer for 30 s" in log(home), "the worker says why")
+            until(lambda: "the job table did not answer for 60 s" in log(home), "the worker says why")
             assert worker.poll() is None
         finally:
             server.speak_again()

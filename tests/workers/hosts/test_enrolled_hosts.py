@@ -102,7 +102,7 @@ def test_a_real_worker_measures_with_its_file_alone_until_it_is_revoked(
     lab: Home, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accounts.add_user(lab.database, ADMIN.name, ADMIN.role, actor=ADMIN)  # its role is looked up
-    environment = worker_environment(lab.leased_for(30.0))
+    environment = worker_environment(lab.leased_for(60.0))
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     file, output = lab.folder / "keys.env", lab.folder / "worker.log"
@@ -280,7 +280,7 @@ def test_a_host_records_bundles_of_jobs_that_it_had(lab: Home) -> None:
     leases.claim(lab.database, f"{THERE}/1/x/2", 3600.0)
     stored_objects.record(lab.database, f"{others}/run", "a digest")
     with signed_in(keys(lab.settings, HERE)["database_url"]) as engine:
-        leases.claim(engine, f"{HERE}/1/x/2", 30.0)
+        leases.claim(engine, f"{HERE}/1/x/2", 600.0)
         stored_objects.announce(engine, [f"{own}/first"])
         leases.release(engine, own, f"{HERE}/1/x/2")
         leases.claim(lab.database, f"{THERE}/1/x/2", 3600.0)  # another host goes on, and this one uploads what it has
@@ -303,8 +303,8 @@ def test_a_host_takes_free_blocks_of_studies_over_hosts_and_no_others(lab: Home)
         parts: dict[str, Any] = {"contents": [None] * 3, "is_dead": lambda _: False, "likeness": {"hardware": "H200"}}
         assert blocks.claim_block(lab.database, job, its, 3600.0, **parts) == 0
         assert blocks.claim_block(lab.database, job, its, -1.0, **parts) == 1
-        assert [blocks.claim_block(engine, job, me, 30.0, **parts) for _ in range(3)] == [1, 2, None]
-        assert blocks.helping(engine, job, me, 30.0)
+        assert [blocks.claim_block(engine, job, me, 600.0, **parts) for _ in range(3)] == [1, 2, None]
+        assert blocks.helping(engine, job, me, 600.0)
         stored_objects.announce(engine, [f"{shared}/run"])
         stored_objects.record(engine, f"{shared}/run", "a digest")
         blocks.finish_block(engine, job, 1, me)
@@ -324,7 +324,7 @@ def test_a_host_takes_free_blocks_of_studies_over_hosts_and_no_others(lab: Home)
             )
         leases.finish(lab.database, shared, its, "cancelled")
         with pytest.raises(leases.LeaseLost, match="has ended"):
-            blocks.helping(engine, job, me, 30.0)
+            blocks.helping(engine, job, me, 600.0)
         stored_objects.record(engine, f"{shared}/late", "a digest")  # what it had measured by then
 
 
@@ -335,7 +335,7 @@ def test_turns_count_jobs_that_run_elsewhere(lab: Home) -> None:
     leases.claim(lab.database, f"{THERE}/1/x/2", 3600.0)
     his = queue.submit(lab.settings, lab.study(), actor=Actor("bob", Role.SUBMITTER))
     with signed_in(keys(lab.settings, HERE)["database_url"]) as engine:
-        first = leases.claim(engine, f"{HERE}/1/x/2", 30.0)
+        first = leases.claim(engine, f"{HERE}/1/x/2", 600.0)
     assert first is not None
     assert first.job_id == his
 
@@ -442,7 +442,7 @@ def greets(url: str) -> str:
         except kombu.exceptions.OperationalError as refused:
             assert not answers(url)
             return str(refused)
-    assert answers(url)
+    assert answers(url, within_s=600.0)
     return ""
 
 

@@ -161,6 +161,7 @@ def test_the_cause_of_an_engines_end_says_whose_fault_it_is(why: str, is_its: bo
 def test_runs_that_another_host_has_yet_to_upload_are_no_fault_of_this_one(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(worker_module, "_LATE_AGAIN_AFTER_S", 600.0)
     stored = home.settings.model_copy(update={"bundles_url": f"file://{tmp_path}/store"})
     late = [home.submit(arms=[{"name": "plain"}], loads=LOADS) for _ in range(4)]
     stored_objects.announce(home.database, [f"{job_id}/run" for job_id in late])

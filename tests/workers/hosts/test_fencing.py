@@ -15,7 +15,7 @@ from workers.run_recorder import BundleWriter, lost_bundles
 
 def test_a_run_of_a_lost_lease_lies_beside_the_bundles_as_evidence(home: Home) -> None:
     home.submit()
-    mine = leases.claim(home.database, "me/1", 30.0)
+    mine = leases.claim(home.database, "me/1", 600.0)
     assert mine is not None
     assert mine.lease == 1
     written: list[str] = []
@@ -27,14 +27,14 @@ def test_a_run_of_a_lost_lease_lies_beside_the_bundles_as_evidence(home: Home) -
         return leases.requeue_expired(home.database)
 
     with (
-        Heartbeat(home.database, mine, "me/1", 30.0) as beats,
+        Heartbeat(home.database, mine, "me/1", 600.0) as beats,
         BundleWriter(home.settings, holds_lease=beats.holds_lease) as bundles,
     ):
         own = run_record(job_id=mine.job_id, run_id="own", lease=mine.lease)
         bundles.write(own, [], [], None, lambda: written.append("own"))
         bundles.wait()
         until(lose, "the lease is lost")
-        other = leases.claim(home.database, "other/1", 30.0)
+        other = leases.claim(home.database, "other/1", 600.0)
         assert other is not None
         assert other.lease == 2
         until(lambda: not beats.holds_lease(), "the beat says so")
@@ -49,7 +49,7 @@ def test_a_run_of_a_lost_lease_lies_beside_the_bundles_as_evidence(home: Home) -
 
 def test_a_worker_whose_beats_do_not_come_through_holds_no_lease(home: Home) -> None:
     home.submit()
-    job = leases.claim(home.database, "me/1", 30.0)
+    job = leases.claim(home.database, "me/1", 600.0)
     assert job is not None
     beats = Heartbeat(home.database, job, "me/1", -1.0)
     beats._held_until_s = 0.0

@@ -17,6 +17,7 @@ from tests.actors import ADMIN
 from tests.workers.homes import Home, celery_worker, until
 from tests.workers.valkey import Broker
 
+pytestmark = pytest.mark.usefixtures("workers_stay")
 LOADS = [{"max_concurrency": 1, "num_prompts": 4}]
 
 

@@ -112,7 +112,7 @@ def test_identical_arms_on_two_hosts_one_half_as_fast_are_told_apart_by_nothing(
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one slot")
 def test_a_block_of_a_killed_host_is_measured_again_whole_on_the_other(home: Home) -> None:
-    home = home.leased_for(30.0)
+    home = home.leased_for(60.0)
     go = home.folder / "go"
     arms = [{"name": "plain", "baseline": True}, {"name": "other", "flags": {"await_file": str(go)}}]
     job_id = home.submit(**STUDY | {"arms": arms}, repeats=2)

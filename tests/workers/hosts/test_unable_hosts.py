@@ -81,6 +81,7 @@ def test_a_spread_study_makes_no_room_for_an_impossible_one(two_engines: Home) -
     queue.cancel(home.database, foreign, actor=ADMIN)
 
 
+@pytest.mark.usefixtures("workers_stay")
 def test_a_job_without_a_host_for_its_engine_says_so(two_engines: Home) -> None:
     home = two_engines
     job_id = submitted_for(home, "other")
@@ -179,7 +180,7 @@ def test_a_folder_that_cannot_be_written_costs_no_run_and_holds_up_no_cancelling
 def test_a_host_that_cannot_store_runs_gives_its_job_back_and_rests(moving_home: Home) -> None:
     home = moving_home
     link(home, UNWRITABLE)
-    with worker_of(home, lease_s=20):
+    with worker_of(home, lease_s=60):
         job_id = home.submit(arms=PLAIN, loads=LOADS, repeats=2)  # the window of the second run waits for the first one
         until(lambda: "writing a bundle failed" in waits_for(home), "the worker says why it waits")
         assert home.job(job_id).state == "queued"

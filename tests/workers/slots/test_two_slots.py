@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.skipif((os.cpu_count() or 1) < 2, 
 
 PLAIN = [{"name": "plain"}]
 #: The check that is provoked here.
-SLOWER_SLOT = "slot_differs"
+SLOWER_SLOT, TRIES = "slot_differs", 3
 SLOW = {"token_s": 0.03}  # a run takes a second or two
 LOADS = [{"max_concurrency": streams, "num_prompts": 6} for streams in (1, 2)]
 #: The requests at which the windows of LOADS begin on an engine: its start and warm-ups come before.
@@ -192,18 +192,23 @@ def test_the_slots_of_a_host_share_a_study_by_repeats(host: Home) -> None:
 
 
 def test_a_slot_that_is_slower_than_its_like_is_named(host: Home) -> None:
-    """Of six blocks of four runs it gets two or so; one would do."""
+    """Of six blocks of four runs it gets two or so; one would do. A machine that stands still in one of them scatters
+    the runs so much that no slot stands out: then another study is measured.
+    """
     flags = {"token_s": 0.04, "half_as_fast_on": max(os.sched_getaffinity(0))}
-    job_id = begun_on_both(host, **SPREAD | {"repeats": 6, "loads": LOADS, "engine_flags": flags})
-    until(lambda: is_over(host, job_id), "the study ends")
-    bundles = bundles_of(host, job_id)
+    for _ in range(TRIES):
+        job_id = begun_on_both(host, **SPREAD | {"repeats": 6, "loads": LOADS, "engine_flags": flags})
+        until(lambda job_id=job_id: is_over(host, job_id), "the study ends")  # type: ignore[misc]  # mypy: lambda defaults
+        bundles = bundles_of(host, job_id)
+        in_study = [StudyRun(each.run, measure(each.run, each.requests, each.telemetry)) for each in bundles]
+        if found := [each for each in judge_study(in_study).findings if each.check == SLOWER_SLOT]:
+            break
     slower = next(
         run.circumstances.slot
         for run in (bundle.run for bundle in bundles)
         if flags["half_as_fast_on"] in run.circumstances.settings["slot_processors"]  # type: ignore[operator]
     )
-    in_study = [StudyRun(each.run, measure(each.run, each.requests, each.telemetry)) for each in bundles]
-    (finding,) = [found for found in judge_study(in_study).findings if found.check == SLOWER_SLOT]
+    (finding,) = found
     assert finding.severity == "warning"
     assert re.match(rf"On slot {slower} the .* (lower|higher) than usual on its like", finding.sentence)
 

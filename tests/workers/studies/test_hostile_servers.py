@@ -183,7 +183,7 @@ def test_texts_that_cannot_be_stored_cost_their_requests_and_a_retry_works(home:
 
 
 def give_pages(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
-    """So much time to answer, instead of ten seconds."""
+    """So much time to answer, instead of thirty seconds."""
     monkeypatch.setattr(client, "_PAGE_TIMEOUT", aiohttp.ClientTimeout(total=seconds))
     monkeypatch.setattr(readiness, "_ONCE_TIMEOUT", aiohttp.ClientTimeout(total=seconds))
     monkeypatch.setattr(engine_metrics, "_TIMEOUT_S", seconds)
