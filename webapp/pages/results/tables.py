@@ -119,7 +119,7 @@ def best_card(comparison: StudyComparison, noun: str) -> Card:
     if best is None or best.ratio is None:
         return Card(label, "–", _NO_INTERVAL if cells else _NO_PAIR)
     ratio = best.ratio
-    if is_too_wide(ratio.value, ratio.low, ratio.high):
+    if ratio.low is not None and ratio.high is not None and is_too_wide(ratio.value, ratio.low, ratio.high):
         return Card(label, "unknown", _NO_NARROW)
     within = f" {bounds(ratio.value, ratio.low, ratio.high)}".rstrip()
     more = f"; {alone}" if (alone := best.alone_sentence) else ""
