@@ -73,6 +73,8 @@ def _advice(study: Study) -> Iterator[str]:
             f"{model} is trained on its own chat format, and its draft models too: set the endpoint to chat, or its "
             "acceptance says little about a service."
         )
+    if study.hardware is not None:  # this host's memory says nothing about that of the named one
+        return
     has_gb, is_gpu = memory_gb()
     if (numbers := _PARAMETERS.findall(model)) and has_gb is not None and any(arm.server is None for arm in study.arms):
         needs_gb = float(numbers[0]) * _LEAST_GB_PER_BILLION

@@ -60,7 +60,7 @@ def sentence(even: BreakEven) -> str:
         if even.sure:
             return f"{even.answer} {where}"
         side = "better" if even.answer == "pays everywhere measured" else "worse"
-        return f"inconclusive: {side} than the baseline everywhere measured {where}, but not by every interval"
+        return f"inconclusive: {side} than the baseline everywhere measured {where}, but not yet significantly"
     crossed = ", ".join(f"{crossing.concurrency:.1f}" for crossing in even.crossings)
     (first, *more) = even.crossings
     if more or first.low is None or first.high is None:

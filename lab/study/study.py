@@ -156,18 +156,18 @@ class Study(Frozen):
         "tokens for each load is found by measuring, then measured as the engine's own schedule. Repeats and order are "
         "ignored.",
     )
-    alone: Annotated[bool | None, Input("as the host is", choices={True: "alone", False: "beside others"})] = Field(
+    alone: Annotated[bool | None, Input("default", choices={True: "no, alone", False: "yes"})] = Field(
         default=None,
-        title="Measured",
-        description="A host that is divided into slots measures several studies side by side. Alone waits until "
-        "nothing else is measured there; so does a host without GPUs if nothing is chosen.",
+        title="Share the host",
+        description="A host that is divided into slots measures several studies side by side. A study that does not "
+        "share waits until nothing else is measured there; so does a host without GPUs by default.",
     )
     spread: Annotated[
         bool | Literal["hosts"],
-        Input(choices={False: "one slot", True: "all slots of a host", "hosts": "all slots of like hosts"}),
+        Input(choices={False: "one", True: "all of a host", "hosts": "all of like hosts"}),
     ] = Field(
         default=False,
-        title="Measured on",
+        title="Slots",
         description="The workers of a host, or of hosts with the same hardware, engines and weights, share the "
         "study: each takes the next repeat of all arms, so that what is compared was measured on one slot. Not for a "
         "tuning or a search for a capacity.",

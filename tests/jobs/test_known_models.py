@@ -66,3 +66,10 @@ def test_a_model_that_cannot_fit_into_memory_is_named_with_both_sizes(
     said = [sentence for sentence in advice(study_of(target, endpoint="chat")) if "memory" in sentence]
     assert bool(said) == (needs is not None)
     assert all(str(needs) in sentence and f"{gpu_gb:.0f} GB" in sentence for sentence in said)
+
+
+def test_this_hosts_memory_says_nothing_of_a_study_for_named_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_models, "memory_gb", lambda: (24.0, False))
+    assert "memory" in advice(study_of("openai/gpt-oss-120b", endpoint="chat"))[-1]
+    named = advice(study_of("openai/gpt-oss-120b", endpoint="chat", hardware="RTX PRO 6000"))
+    assert not [sentence for sentence in named if "memory" in sentence]

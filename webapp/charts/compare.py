@@ -22,6 +22,7 @@ from webapp.charts.marks import (
     losing_side,
     number_tooltip,
     points,
+    points_by_verdict,
     shape,
     tile_text,
     tiles,
@@ -157,12 +158,12 @@ def break_even_panel(gains: pd.DataFrame, crossings: pd.DataFrame, setting: Rati
     if rows["low"].notna().any():
         layers.append(whiskers(base, opacity=0.8))
     tooltip = tips("arm", "workload", "pattern", "concurrency", "written", "verdict", "basis")
-    layers += [points(base, setting.styles, y=y, tooltip=tooltip), *_crossings(crossings, setting)]
+    layers += [points_by_verdict(base, setting.styles, y=y, tooltip=tooltip), *_crossings(crossings, setting)]
     return alt.LayerChart(layer=layers, height=PANEL_HEIGHT)
 
 
 def _crossings(crossings: pd.DataFrame, setting: RatioSetting) -> list[Any]:
-    """On the rule at 1×: a hollow mark where an arm's line crosses it, and a bar over the crossing's interval."""
+    """On the rule at 1×: an upright tick where an arm's line crosses it, and a band over the crossing's interval."""
     crossed = crossings[crossings["concurrency"].notna()].assign(one=1.0)
     if crossed.empty:
         return []
@@ -170,9 +171,9 @@ def _crossings(crossings: pd.DataFrame, setting: RatioSetting) -> list[Any]:
     layers: list[Any] = []
     if (crossed["low"].notna() & crossed["high"].notna()).any():
         layers.append(base.mark_rule(strokeWidth=6, opacity=0.35).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")))
-    marks = base.mark_point(filled=False, fill=INKS[setting.mode].ground, size=70, strokeWidth=2, opacity=1)
+    marks = base.mark_tick(orient="vertical", size=22, thickness=3, opacity=1)
     tooltip = tips("arm", ("concurrency:Q", "Crosses 1× at concurrency", ".1f"), "low", "high")
-    layers.append(marks.encode(x=alt.X("concurrency:Q"), shape=shape(setting.styles), tooltip=tooltip))
+    layers.append(marks.encode(x=alt.X("concurrency:Q"), tooltip=tooltip))
     return layers
 
 

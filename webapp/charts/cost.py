@@ -11,7 +11,7 @@ import pandas as pd
 
 from lab.metrics.number_format import is_saving_too_wide, number, percent
 from webapp.charts.axes import PANEL_HEIGHT, LoadAxis, Setting, with_load, without_wide
-from webapp.charts.marks import DODGE, colour, dodged, losing_side, points, shape, tips, whiskers
+from webapp.charts.marks import DODGE, colour, dodged, losing_side, points_by_verdict, shape, tips, whiskers
 from webapp.charts.theme import colour_scale
 
 #: Steps of a logarithmic axis that read well.
@@ -60,12 +60,12 @@ def saving_panel(frame: pd.DataFrame, setting: Setting, domain: tuple[float, flo
         axis=alt.Axis(format=".0%", tickCount=6),
     )
     layers: list[Any] = [*losing_side(domain, setting.mode, baseline=0.0), _lines(base, setting, y)]
-    if _without_wide(frame)["saving_low"].notna().any():
+    if without_wide_savings(frame)["saving_low"].notna().any():
         known = base.transform_filter("isValid(datum.saving_low)")
         ends = whiskers(known, "saving_low", "saving_high", opacity=0.75, clip=True, xOffset=DODGE)
         layers.append(ends.encode(color=arms))
     tooltip = tips(*_where(setting.axis), ("saved:N", "Saving [95 %]"))
-    marks = points(base, setting.styles, y=y, color=arms, tooltip=tooltip)
+    marks = points_by_verdict(base, setting.styles, y=y, color=arms, tooltip=tooltip)
     return alt.LayerChart(layer=[*layers, marks], height=PANEL_HEIGHT)
 
 
@@ -76,14 +76,14 @@ def domain(frame: pd.DataFrame) -> tuple[float, float]:
 
 def saving_domain(frame: pd.DataFrame) -> tuple[float, float]:
     """Return the common y range of savings: every saving, its interval down to twice the cost, and zero well inside."""
-    ends = _without_wide(frame)[["saving", "saving_low", "saving_high"]].astype(float)
+    ends = without_wide_savings(frame)[["saving", "saving_low", "saving_high"]].astype(float)
     ends["saving_low"] = ends["saving_low"].clip(lower=_LOWEST_END)
     low, high = min(0.0, float(ends.min().min())), max(0.0, float(ends.max().max()))
     room = max(_LEAST_REACH, 0.08 * (high - low))
     return low - room, high + room
 
 
-def _without_wide(frame: pd.DataFrame) -> pd.DataFrame:
+def without_wide_savings(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows without the ends of shares that are shown as unknown."""
     return without_wide(frame, ("saving", "saving_low", "saving_high"), partial(is_saving_too_wide, whole=1.0))
 
@@ -105,7 +105,7 @@ def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
         shown = shown.assign(amount=shown["cost"].map(number))
     if "saving" in shown:
         shares = (100 * shown[name].astype(float) for name in ("saving", "saving_low", "saving_high"))
-        shown = _without_wide(shown.assign(saved=list(map(percent, *shares))))
+        shown = without_wide_savings(shown.assign(saved=list(map(percent, *shares))))
     return alt.Chart(shown[[name for name in _DRAWN if name in shown]]).encode(x=setting.axis.encoding(padding=0.35))
 
 
@@ -120,6 +120,7 @@ def _where(axis: LoadAxis) -> tuple[str | tuple[str, str], ...]:
 
 #: The columns that the charts need.
 _DRAWN = (
+    "verdict",
     *("arm", "category", "pattern", "load", "cost", "amount", "saved", "saving", "saving_low", "saving_high"),
     *("meets_slo", "price_source", "dodge_px"),
 )

@@ -59,6 +59,18 @@ def points(base: alt.Chart, styles: Sequence[ArmStyle], field: str = "arm", **ch
     return drawn
 
 
+def points_by_verdict(base: alt.Chart, styles: Sequence[ArmStyle], **channels: Any) -> alt.Chart:
+    """Draw points in the arms' shapes, hollow where the row's `verdict` is inconclusive."""
+    dots = base.mark_point(size=75, opacity=1, strokeWidth=2, xOffset=DODGE)
+    drawn: alt.Chart = dots.encode(
+        shape=shape(styles),
+        fill=alt.Fill("arm:N", scale=colour_scale(styles), legend=None),
+        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.verdict === 'inconclusive'", "value": 0}),
+        **channels,
+    )
+    return drawn
+
+
 def whiskers(base: alt.Chart, low: str = "low", high: str = "high", **style: Any) -> alt.Chart:
     """Draw upright rules between two columns; `style` is the mark's."""
     drawn: alt.Chart = base.mark_rule(strokeWidth=1.5, **style).encode(y=alt.Y(f"{low}:Q"), y2=alt.Y2(f"{high}:Q"))

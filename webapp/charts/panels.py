@@ -78,9 +78,13 @@ def speedup_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[ArmSty
 
 def _speedup_note(rows: pd.DataFrame, measure: Metric) -> str:
     parts = ["" if measure.higher_is_better else "below 1× is better"]
-    parts.append("bars: 95 % intervals" if without_wide(rows)["low"].notna().any() else "")
-    parts.append("hollow: inconclusive" if (rows["verdict"] == "inconclusive").any() else "")
-    return "; ".join(part for part in (*parts, "logarithmic") if part)
+    return "; ".join(part for part in (*parts, *verdict_notes(rows), "logarithmic") if part)
+
+
+def verdict_notes(rows: pd.DataFrame) -> list[str]:
+    """Explain bars and hollow marks of ratios, if any are drawn."""
+    notes = ["bars: 95 % intervals"] if without_wide(rows)["low"].notna().any() else []
+    return notes + (["hollow: inconclusive"] if (rows["verdict"] == "inconclusive").any() else [])
 
 
 def acceptance_figure(frame: pd.DataFrame, styles: Sequence[ArmStyle]) -> Figure:

@@ -35,12 +35,12 @@ from webapp.charts.marks import (
     losing_side,
     number_tooltip,
     points,
-    shape,
+    points_by_verdict,
     tips,
     whiskers,
     with_written,
 )
-from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale
+from webapp.charts.theme import INKS, ArmStyle, Mode
 
 MEASURES = tuple(
     BY_NAME[name]
@@ -65,11 +65,10 @@ def speedup_panel(
     rows = dodged(without_wide(with_label_sides(with_load(frame), domain)), "arm", styles)
     base = alt.Chart(rows).encode(x=setting.axis.encoding(padding=0.35), color=colour(styles))
     y = ratio_axis("ratio", f"{measure.ratio_label} (×)", domain)
-    marks = base.mark_point(size=75, opacity=1, strokeWidth=2, xOffset=DODGE).encode(
+    marks = points_by_verdict(
+        base,
+        styles,
         y=y,
-        shape=shape(styles),
-        fill=alt.Fill("arm:N", scale=colour_scale(styles), legend=None),
-        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.is_inconclusive", "value": 0}),
         tooltip=tips(
             *("arm", "category", _load(setting.axis), "verdict", "written"),
             *(("mean:N", f"Mean, {measure.shown_unit}"), "repeats"),
@@ -87,7 +86,7 @@ def _load(axis: LoadAxis) -> tuple[str, str]:
 
 def with_label_sides(frame: pd.DataFrame, domain: tuple[float, float]) -> pd.DataFrame:
     """Adds `side`: the highest point of a load is labelled above, the lowest below, those between not at all; `top` and
-    `bottom`, where its label stands within the domain; `figure`, the ratio with its verdict's mark; is_inconclusive.
+    `bottom`, where its label stands within the domain; and `figure`, the ratio with its verdict's mark.
     """
     least, most = (bound * (domain[1] / domain[0]) ** share for bound, share in zip(domain, (0.07, -0.07), strict=True))
     grouped = frame.groupby("pattern")["ratio"]
@@ -104,7 +103,6 @@ def with_label_sides(frame: pd.DataFrame, domain: tuple[float, float]) -> pd.Dat
         figure=figures,
         written=written_ratios(frame),
         mean=frame["value"].map(number),
-        is_inconclusive=frame["verdict"] == "inconclusive",
     )
 
 

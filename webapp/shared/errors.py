@@ -13,7 +13,7 @@ import streamlit as st
 
 from lab.errors import UserError
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words
-from webapp.shared.text import literal
+from webapp.shared.text import literal, sentence
 
 _log = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -27,7 +27,7 @@ def show_user_errors() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        st.warning(literal(error), icon=":material/info:")
+        st.warning(sentence(error), icon=":material/info:")
         st.stop()
     except DATABASE_ERRORS as error:
         _log.warning("the app database does not answer", exc_info=error)
@@ -42,7 +42,7 @@ def show_refusals() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        st.warning(literal(error), icon=":material/info:")
+        st.warning(sentence(error), icon=":material/info:")
 
 
 def callback(change: Callable[P, object]) -> Callable[P, None]:
@@ -67,7 +67,7 @@ def callback(change: Callable[P, object]) -> Callable[P, None]:
 def show_refusal() -> None:
     """Show once why the last click changed nothing."""
     if refusal := st.session_state.pop(_REFUSAL, None):
-        st.warning(literal(refusal), icon=":material/info:")
+        st.warning(sentence(refusal), icon=":material/info:")
 
 
 def _show_lost(database: str, error: object) -> None:

@@ -17,12 +17,13 @@ import streamlit as st
 from jobs import queue
 from jobs.table import ACTIVE, Job, State
 from lab.errors import UserError
+from lab.validity.checks.machine import OTHERS_PERCENT
 from lab.validity.words import lost_words
 from warehouse.app_db.engine import DATABASE_ERRORS
 from webapp.shared import curating, published_data, url_params, url_widgets
 from webapp.shared.cards import show_badge
 from webapp.shared.errors import show_user_errors
-from webapp.shared.text import literal
+from webapp.shared.text import count, literal
 from webapp.shared.url_params import JOB, page_file
 
 #: The newest jobs are offered even if they have no results.
@@ -352,7 +353,9 @@ def show_caveats(runs: pd.DataFrame, job: Job | None) -> None:
     invalid = int((completed & (counted["is_valid"] == False)).sum())  # noqa: E712 - null is unknown, and stays in
     if lost := lost_words(int((~completed).sum()), invalid, len(counted)):
         why = "The tabs Checks and Failed runs of Results say why."
-        st.warning(f"{lost}: not in charts and comparisons. {why}", icon=":material/gpp_bad:")
+        st.warning(f"{lost}: not in charts and comparisons{_without_valid(counted)}. {why}", icon=":material/gpp_bad:")
+    if busy := others_sentence(counted):
+        st.warning(busy, icon=":material/memory:")
     if set(runs["target"]) == {REFERENCE_TARGET}:
         st.caption(
             ":material/info: The target is the reference model: not a useful model, but one padded until a step costs "
@@ -366,19 +369,40 @@ def show_nothing_to_compare(runs: pd.DataFrame, needed: str) -> None:
     Arms without a valid run are named: they were measured, but are missing.
     """
     counted = runs[runs["is_counted"]]
-    is_valid = (counted["status"] == "completed") & (counted["is_valid"] != False)  # noqa: E712 - null counts as valid
-    if len(counted) and not is_valid.any():
+    if len(counted) and not _are_valid(counted).any():
         failed = int((counted["status"] == "failed").sum())
         st.info(f"Nothing to compare: {lost_words(failed, len(counted) - failed, len(counted))}.")
         return
-    missing = [arm for arm in counted["arm"].unique() if arm not in set(counted.loc[is_valid, "arm"])]
-    without = f". No valid run: {', '.join(map(literal, missing))}" if missing else ""
     unmarked = (runs["origin"] == "imported").all() and not runs["is_baseline"].fillna(value=False).any()
     how = (
         ". No imported run is marked as the baseline: on External results, remove these runs and import the baseline's "
         "files with Baseline ticked and the other files without, all with the same name of the study"
     )
-    st.info(f"Nothing to compare yet: {needed}{without}{how if unmarked else ''}.")
+    st.info(f"Nothing to compare yet: {needed}{_without_valid(counted)}{how if unmarked else ''}.")
+
+
+def others_sentence(counted: pd.DataFrame) -> str:
+    """Say what other programs took of the processors; empty if it was little or is unknown."""
+    others = counted["other_cpu_percent"].dropna()
+    busy = others[others > OTHERS_PERCENT]
+    if busy.empty:
+        return ""
+    where = f"{len(busy)} of {count(len(others), 'run')}"
+    return (
+        f"Other programs took up to {busy.max():.0f} % of the processors, in {where} over {OTHERS_PERCENT:g} %. "
+        "On a quiet host repeats differ less."
+    )
+
+
+def _are_valid(counted: pd.DataFrame) -> pd.Series:
+    return (counted["status"] == "completed") & (counted["is_valid"] != False)  # noqa: E712 - null counts as valid
+
+
+def _without_valid(counted: pd.DataFrame) -> str:
+    """Name the arms without a valid run, as a sentence without its full stop; empty if there are none."""
+    valid = set(counted.loc[_are_valid(counted), "arm"])
+    missing = [literal(arm) for arm in counted["arm"].unique() if arm not in valid]
+    return f". No valid run: {', '.join(missing)}" if missing else ""
 
 
 def follow(job: Job | None) -> None:

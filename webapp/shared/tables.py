@@ -48,13 +48,15 @@ def show_table(
     key: str,
     *,
     same_once: bool = False,
+    stays: str = "",
     has_boxes: bool = False,
     if_empty: str = "",
 ) -> list[int]:
     """Show a table with buttons for its files. Runs link to their pages if the view or the row names the study.
 
     `frame` counts repeats from 0, as the warehouse does; the table counts them from 1, as people do. With `same_once`,
-    a column with one value in all rows becomes a line above the table; the columns' menu and the files still have it.
+    a column with one value in all rows becomes a line above the table, except the one that `stays`; the columns' menu
+    and the files still have it.
     With `has_boxes` the reader can choose runs; the positions of their rows in `frame` are returned. `if_empty` is the
     sentence in place of a table without rows.
     """
@@ -63,7 +65,7 @@ def show_table(
         return []
     if "repeat" in frame:
         frame = frame.assign(repeat=frame["repeat"] + 1)
-    if same_once and (same := same_in_all(frame, config)):
+    if same_once and (same := same_in_all(frame.drop(columns=stays, errors="ignore"), config)):
         st.caption("In all rows: " + "; ".join(f"{label} {literal(text)}" for label, text in same.values()))
         config = config | dict.fromkeys(same)
     config = with_room_for_names(frame, config)

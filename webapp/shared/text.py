@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -15,12 +17,38 @@ _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 #: inserted.
 _REPLACED = re.compile(r"(?<=-)(?=[->])|(?<=<)(?=[-=])|(?<=>)(?==)|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)")
 _WORD_JOINER = "\u2060"
+#: A command, a file or a value in a sentence of ours.
+_CODE = re.compile(r"`([^`\n]+)`")
 
 
 def literal(text: object) -> str:
     """Escape `text` so that Markdown shows it literally; line breaks are kept."""
-    literal_lines = "\n".join(_WORD_JOINER.join(_REPLACED.split(line)) for line in str(text).splitlines())
-    return _PUNCTUATION.sub(r"\\\1", literal_lines).replace("\n", "  \n")
+    return _by_line(text, _escaped)
+
+
+def sentence(text: object) -> str:
+    """Escape a sentence of ours as `literal` does, but show what stands between backticks as code: a command that is
+    copied from there has no characters which only keep Markdown from changing it.
+    """
+    return _by_line(text, _escaped_around_code)
+
+
+def sentence_html(text: str) -> str:
+    """Return HTML that shows a sentence of ours, with what stands between backticks as code."""
+    return _CODE.sub(r"<code>\1</code>", html.escape(text))
+
+
+def _by_line(text: object, escape: Callable[[str], str]) -> str:
+    return "  \n".join(map(escape, str(text).splitlines()))
+
+
+def _escaped_around_code(line: str) -> str:
+    parts = _CODE.split(line)
+    return "".join(f"`{part}`" if index % 2 else _escaped(part) for index, part in enumerate(parts))
+
+
+def _escaped(line: str) -> str:
+    return _PUNCTUATION.sub(r"\\\1", _WORD_JOINER.join(_REPLACED.split(line)))
 
 
 def duration(seconds: float | None) -> str:

@@ -128,8 +128,14 @@ def test_numbers_without_a_logarithm_are_refused() -> None:
         ((0.8, 1.25, 0.8, 1.25), "inconclusive: crosses 1× near concurrency 2.0, 8.0, 32.0"),
         ((1.5, 1.3, 1.2), "pays everywhere measured (1 to 16)"),
         ((0.7,), "pays nowhere measured (1)"),
-        ((1.5, 1.01), "inconclusive: better than the baseline everywhere measured (1 to 4), but not by every interval"),
-        ((0.99,), "inconclusive: worse than the baseline everywhere measured (1), but not by every interval"),
+        (
+            (1.5, 1.01),
+            "inconclusive: better than the baseline everywhere measured (1 to 4), but not yet significantly",
+        ),
+        (
+            (0.99,),
+            "inconclusive: worse than the baseline everywhere measured (1), but not yet significantly",
+        ),
         ((), "not measured"),
     ],
 )

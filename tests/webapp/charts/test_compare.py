@@ -113,6 +113,8 @@ def test_where_an_arm_stops_paying_is_marked_with_its_interval() -> None:
     crossings = tables.crossings({("draft", "code"): break_even(points)})
     setting = compare.RatioSetting("Speed-up (×)", (0.5, 2.0), STYLES, "light", loss_is_low=True)
     drawn = layers(compare.break_even_panel(gains(), crossings, setting))
+    (fill,) = [layer["encoding"]["fillOpacity"] for layer in drawn if "fillOpacity" in layer["encoding"]]
+    assert fill["condition"] == {"test": "datum.verdict === 'inconclusive'", "value": 0}
     mark = drawn[-1]
     assert mark["encoding"]["x"]["field"] == "concurrency"
     (row,) = mark["rows"]

@@ -203,6 +203,9 @@ def test_cost_begins_with_and_without_in_the_surest_cell() -> None:
         "30.0 %",
         "▲ cheaper, 95 % CI [20.0, 40.0] by the usual reading; the surest of 2 comparisons",
     )
+    wide = replace(lucky, saving_low=-30.0, saving_high=0.99)
+    saving = tables.beside_cards([base, wide])[2]
+    assert (saving.value, saving.detail) == ("unknown", "? inconclusive, no interval is narrow enough to say")
 
 
 def test_the_lowest_cost_needs_one_currency_and_energy_needs_a_measurement() -> None:

@@ -128,6 +128,17 @@ def test_a_longer_run_of_a_load_replaces_the_shorter_one(tmp_path: Path, monkeyp
     }
 
 
+def test_deploy_says_of_every_load_what_to_run_even_if_nothing_is_decided(
+    open_page: OpenPage, measured_home: MeasuredHome, read_study: ReadStudy
+) -> None:
+    decided = "What to run for **reference**, at each load by the newest study that decided it:"
+    assert decided in words(open_page("deploy", job=measured_home.three_arms))
+    app = open_page("deploy", job=read_study(study(name="one repeat")))
+    assert "No study has decided yet what to run for **reference**:" in words(app)
+    assert "Deploy ? inconclusive" not in words(app)
+    assert "On the engine's command line" not in [expander.label for expander in app.expander]
+
+
 def test_what_is_inconclusive_is_filled_into_the_submit_page(open_page: OpenPage, measured_home: MeasuredHome) -> None:
     shown = words(open_page("results", job=measured_home.one_repeat))
     assert "All 2 comparisons are inconclusive. A follow-up of 3 repeats would show how much runs vary" in shown

@@ -147,7 +147,7 @@ def test_every_mark_is_drawn_from_its_link_with_its_rows(read_study: ReadStudy) 
     cost = figures.shown(parse(priced), "dark")
     assert cost.figure is None
     assert "without cost per million output tokens cannot be drawn" in cost.notes[0]
-    assert "No hourly price for this hardware" in cost.notes[0]
+    assert "No hourly price for AMD EPYC 7B13 (2 cores): set one on Cost." in cost.notes[0]
 
 
 def test_points_and_legend_have_the_verdict_and_a_click_opens_the_run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 from streamlit.util import calc_hash
 
 from host.settings import Settings
@@ -10,6 +11,7 @@ from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import failed_job
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import words
+from webapp.shared import study_picker
 
 
 def test_the_newest_comparison_is_shown_and_a_newer_failure_named(open_page: OpenPage, settings: Settings) -> None:
@@ -58,3 +60,12 @@ def test_the_link_names_a_chosen_study_though_its_page_ends_early(open_page: Ope
 
 def _links(app: object) -> str:
     return " ".join(link.proto.label for link in app.get("page_link"))  # type: ignore[attr-defined]
+
+
+def test_other_programs_are_named_with_what_they_took() -> None:
+    runs = pd.DataFrame({"other_cpu_percent": [9.0, 81.2, 40.0]})
+    said = "Other programs took up to 81 % of the processors, in 2 of 3 runs over 10 %. "
+    said += "On a quiet host repeats differ less."
+    assert study_picker.others_sentence(runs) == said
+    assert study_picker.others_sentence(runs.iloc[:1]) == ""
+    assert study_picker.others_sentence(runs.assign(other_cpu_percent=float("nan"))) == ""

@@ -33,6 +33,12 @@ def test_line_breaks_of_a_message_stay() -> None:
     assert text.literal("one\ntwo") == "one  \ntwo"
 
 
+def test_a_command_in_a_sentence_is_code_that_can_be_copied_and_all_else_is_literal() -> None:
+    written = "<b>: run `drafthouse submit --engine a_b`\nor `x"
+    assert text.sentence(written) == "\\<b\\>\\: run `drafthouse submit --engine a_b`  \nor \\`x"
+    assert text.sentence_html(written) == "&lt;b&gt;: run <code>drafthouse submit --engine a_b</code>\nor `x"
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [(None, "–"), (0.4, "0 s"), (59.4, "59 s"), (200, "3 min 20 s"), (7500, "2 h 05 min"), (float("inf"), "–")],

@@ -15,7 +15,7 @@ from warehouse.queries.comparing.comparisons import StudyComparison, break_evens
 from warehouse.queries.comparing.ratio_tables import ArmTable
 from webapp.charts import by_group, compare
 from webapp.charts.axes import ratio_domain
-from webapp.charts.panels import Figure, Panel, panels_of
+from webapp.charts.panels import Figure, Panel, panels_of, verdict_notes
 from webapp.charts.theme import ArmStyle, Mode, arm_styles, styles_drawn
 from webapp.pages.compare import across_selection, data, tables
 from webapp.pages.compare.across_selection import AcrossSelection
@@ -127,8 +127,9 @@ def crossing(
             part, crossings[crossings["workload"] == part["workload"].iloc[0]], setting
         ),
     )
-    note = "bars: 95 % intervals; hollow mark and band: the crossing of 1× with its interval"
-    return Figure("break-even", f"{title} by concurrency", note, drawn, panels, rows)
+    crossed = crossings["workload"].isin(rows["workload"]) & crossings["concurrency"].notna()
+    notes = verdict_notes(rows) + (["tick and band: the crossing of 1× with its interval"] if crossed.any() else [])
+    return Figure("break-even", f"{title} by concurrency", "; ".join(notes), drawn, panels, rows)
 
 
 def across_figure(selection: AcrossSelection, mode: Mode) -> Figure | None:

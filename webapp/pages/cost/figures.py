@@ -56,8 +56,11 @@ def _saving(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode) -> Figu
     rows = frame[~frame["is_baseline"] & frame["saving"].notna()]
     if rows.empty:
         return None
-    domain, has_intervals = cost.saving_domain(rows), rows["saving_low"].notna().any()
-    note = f"share of its cost; {'whiskers: 95 % interval' if has_intervals else 'one repeat: no interval'}"
+    domain = cost.saving_domain(rows)
+    bars = "one repeat: no interval" if rows["saving_low"].isna().all() else "intervals too wide to draw"
+    bars = "bars: 95 % intervals" if cost.without_wide_savings(rows)["saving_low"].notna().any() else bars
+    hollow = "; hollow: inconclusive" if (rows["verdict"] == "inconclusive").any() else ""
+    note = f"share of its cost; {bars}{hollow}"
     setting = Setting(load_axis(rows), styles_drawn(rows, styles), mode)
     panels = panels_of(facets(rows), lambda part: cost.saving_panel(part, setting, domain))
     return Figure("saving", "Saving against the baseline by load", note, setting.styles, panels, rows)

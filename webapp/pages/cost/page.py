@@ -95,7 +95,7 @@ def choose() -> dict[str, Sequence[str]] | None:
     with price_column:
         price = url_widgets.write(
             url_params.PRICE,
-            placeholder="from the price book",
+            placeholder="the study's, or the book's",
             help_text="The price of all the hardware an engine runs on, for every arm. Empty: the study's own price, "
             "or the price book's for that hardware and day",
         )

@@ -166,6 +166,8 @@ def beside_cards(costs: Sequence[ArmCost]) -> list[Card]:
     saving, _, interval = saving_words(most).partition(" [")
     within = f"95 % CI [{interval} by the usual reading" if interval else "one repeat gives no interval"
     several = f"; the surest of {count(len(savings), 'comparison')}" if len(savings) > 1 else ""
+    if interval.startswith("unknown"):
+        saving, within, several = "unknown", "no interval is narrow enough to say", ""
     return [
         Card(f"Without: {base.arm}", f"{amounts[0]} {base.currency}", about),
         Card(f"With: {most.arm}", f"{amounts[1]} {most.currency}", about),
@@ -182,7 +184,7 @@ def slo_card(
     """
     label = "Cheapest arm within the SLO"
     if slo is None:
-        return Card(label, "no SLO", "This study sets none; [slo] in a study may bound TTFT, TPOT and E2E latency")
+        return Card(label, "no SLO", "This study sets none: Submit has bounds on TTFT, TPOT and E2E latency")
     bounds = f"{slo_bounds(slo)}, for {percentage(least_share)} of requests"
     met = [arm_cost for arm_cost in cheapest.values() if arm_cost is not None]
     arms = {arm_cost.arm for arm_cost in met}

@@ -15,7 +15,7 @@ from webapp.shared.verdicts import answers
 
 #: Studies that are read, the newest first.
 _MOST_STUDIES = 20
-_OPEN = "? inconclusive"
+OPEN = "? inconclusive"
 #: How many requests a load without a name of its own has: a longer run is no other load.
 _REQUESTS = re.compile(r"^(c\d+)-n\d+")
 _ORDER = ("workload", "concurrency", "deploy", "change", "study", "open", "measured", "load", "hardware", "engine")
@@ -53,13 +53,13 @@ def deployments(target: str) -> pd.DataFrame:
         }
         for choice in () if answer is None else answer.choices:
             key = (str(about["hardware"]), choice.workload, _REQUESTS.sub(r"\1", choice.load))
-            if key not in rows or (rows[key]["deploy"] == _OPEN and choice.action != "inconclusive"):
+            if key not in rows or (rows[key]["deploy"] == OPEN and choice.action != "inconclusive"):
                 rows[key] = _row(choice, answer) | about
     return pd.DataFrame(list(rows.values()), columns=[*_ORDER, "job_id", "arms"])
 
 
 def _row(choice: Choice, answer: Answer | None) -> dict[str, object]:
-    deploy, change = _OPEN, ""
+    deploy, change = OPEN, ""
     if choice.best:
         deploy = "▲ " + " or ".join(choice.arms)
         gains = (pair.ratio for pair in choice.best)

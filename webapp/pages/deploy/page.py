@@ -40,13 +40,18 @@ def show_target(job_id: str) -> None:
         st.caption("What to run is collected by target, and that of this study is unknown.")
         return
     rows = by_target.deployments(target)
-    st.markdown(f"What to run for **{literal(target)}**, at each load by the newest study that decided it:")
     if rows.empty:
-        st.caption("No study has compared an arm with its baseline at the same load yet.")
+        st.caption(f"No study of {literal(target)} has compared an arm with its baseline at the same load yet.")
         return
+    if rows["deploy"].eq(by_target.OPEN).all():
+        st.markdown(f"No study has decided yet what to run for **{literal(target)}**:")
+    else:
+        st.markdown(f"What to run for **{literal(target)}**, at each load by the newest study that decided it:")
     view = View("deploy", {url_params.JOB.key: (job_id,)})
     shown, title = rows.drop(columns=["job_id", "arms"]), f"What to deploy for {target}"
-    show_table(shown, by_target.COLUMNS, title, view, "target", same_once=True)
+    show_table(shown, by_target.COLUMNS, title, view, "target", same_once=True, stays="deploy")
+    if not rows["arms"].map(bool).any():
+        return
     with st.expander("On the engine's command line", icon=":material/terminal:"):
         for enabled, arms in rows.groupby("job_id", sort=False)["arms"]:
             _show_commands(str(enabled), {arm for choice in arms for arm in choice})

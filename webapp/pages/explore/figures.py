@@ -10,6 +10,7 @@ import altair as alt
 import pandas as pd
 
 from lab.metrics.number_format import times
+from lab.study.methods import spoken_name
 from webapp.charts import results
 from webapp.charts.explore import runs as explore_runs
 from webapp.charts.explore.axes import COST, PER_GPU, PER_USER, SPEEDUP, Axis, Order, natural, styles, with_series
@@ -37,7 +38,7 @@ _CHARTS: Mapping[str, Callable[[pd.DataFrame, Scene], alt.LayerChart]] = {
 _COMPARED = "output_tok_per_s"
 _ON_OUTPUT = " in output"
 _MOST_JUDGED = 8
-NO_PRICE = "No hourly price for this hardware"
+NO_PRICE = "No hourly price for"
 _MAX_FIGURES = 128
 #: Properties in which the runs behind one mean may differ without the chart showing it.
 _MIXABLE = (
@@ -115,7 +116,7 @@ def _without_price(runs: pd.DataFrame) -> str:
     """Say which hardware has no price; empty if no cost is drawn, or each run has a price."""
     without = runs.loc[runs["currency"].isna(), "hardware"].dropna() if "currency" in runs else pd.Series(dtype=str)
     names = " and ".join(sorted(set(map(str, without))))
-    return f" {NO_PRICE} ({names}): set one on Cost." if names else ""
+    return f" {NO_PRICE} {names}: set one on Cost." if names else ""
 
 
 def _with_verdicts(view: Selection, rows: pd.DataFrame, y: Axis) -> pd.DataFrame:
@@ -160,7 +161,7 @@ def _of_others(rows: pd.DataFrame, y: Axis) -> tuple[tuple[float, float] | None,
     if others.empty:
         return None, []
     low, high = (float(others["speedup"].quantile(share)) for share in (0.1, 0.9))
-    named = _listed(sorted(set(others["method"])))
+    named = _listed(sorted(spoken_name(method, None) for method in set(others["method"])))
     sources = count(len(set(others["source"])), "source")
     sentence = (
         f"Grey band: the middle 80 % of {count(len(others), 'speed-up')} that {sources} found for {named} on other "

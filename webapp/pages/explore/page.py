@@ -149,7 +149,8 @@ def _named(name: str) -> str:
 
 def show_figure(shown: Shown, selection: Selection, view: View) -> None:
     if shown.figure is None:
-        st.info(why_nothing(selection), icon=":material/show_chart:")
+        if not any(NO_PRICE in note for note in shown.notes):  # which says what to do
+            st.info(why_nothing(selection), icon=":material/show_chart:")
         return
     mode = colour_mode()
     show_figures([shown.figure], mode, view, choose=_choose)

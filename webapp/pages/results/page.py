@@ -76,7 +76,7 @@ def show_page() -> None:
         _show_details(whole, compared, measure, judgement)
     study_picker.show_caveats(runs, state)
     if compared is not None:
-        show_comparison(compared, cells, measure, runs)
+        show_comparison(compared, cells, measure)
     show_cards([tables.runs_card(runs, None if state is None else _planned(state)), tables.hardware_card(runs)])
     show_figures(drawn[1:], mode, view)
     show_tables(cells, figures.of_category(runs, category), whole, category, measure=measure, view=view)
@@ -121,7 +121,7 @@ def _claim(text: str) -> float:
     return claimed
 
 
-def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Metric, runs: pd.DataFrame) -> None:
+def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Metric) -> None:
     """Show each arm over all of its cells, then the best single cell, marked as such."""
     order = panels.arms_of(cells, published_data.arms(compared.jobs[0]))
     candidates = {pair.candidate.arm for pair in compared.pairs}
@@ -132,7 +132,7 @@ def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Met
     reading = READING_WORDS[compared.strict]
     st.caption(
         f"{tables.repeats_sentence(cells)} {reading[:1].upper()}{reading[1:]}.{tables.rules_sentence(compared)}"
-        f"{besides}{tables.others_sentence(runs)}"
+        f"{besides}"
     )
 
 

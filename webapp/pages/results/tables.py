@@ -13,8 +13,7 @@ from lab.advice.answer_text import interval
 from lab.comparison import breakeven
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
-from lab.metrics.number_format import bounds, times
-from lab.validity.checks.machine import OTHERS_PERCENT
+from lab.metrics.number_format import bounds, is_too_wide, times
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, break_evens
 from webapp.shared.cards import Card
 from webapp.shared.tables import Column, columns, of_metric
@@ -36,6 +35,7 @@ _RUNS = [
 #: Metrics of GPUs, left out where no run has any.
 GPU = frozenset(column for column in _RUNS if column.startswith(("gpu_", "energy_")))
 _NO_INTERVAL = "No cell has an interval yet: one repeat does not show how much runs vary."
+_NO_NARROW = "No cell has an interval that is narrow enough to say."
 _NO_PAIR = "Needs the baseline and another arm at the same load."
 FINDINGS = ["severity", "arm", "category", "pattern", "repeat", "sentence", "advice", "check_name", "run_id"]
 _FAILED = ["arm", "category", "pattern", "repeat", "error", "started_at", "run_id"]
@@ -93,7 +93,7 @@ def rules_sentence(comparison: StudyComparison) -> str:
     arms = {pair.candidate.arm for pair in comparison.pairs}
     if comparison.stored is not None and not comparison.is_whole:
         return " Means over a category are computed now, from the runs of today; its cells have the stored verdicts."
-    if len(arms) == len(comparison.pairs):
+    if len(arms) == len(comparison.pairs) or best_pair(comparison) is None:
         return ""
     return (
         f" Intervals over all cells are corrected for {count(len(arms), 'arm')}, those of single cells for "
@@ -119,6 +119,8 @@ def best_card(comparison: StudyComparison, noun: str) -> Card:
     if best is None or best.ratio is None:
         return Card(label, "–", _NO_INTERVAL if cells else _NO_PAIR)
     ratio = best.ratio
+    if ratio.low is not None and ratio.high is not None and is_too_wide(ratio.value, ratio.low, ratio.high):
+        return Card(label, "unknown", _NO_NARROW)
     within = f" {bounds(ratio.value, ratio.low, ratio.high)}".rstrip()
     more = f"; {alone}" if (alone := best.alone_sentence) else ""
     return Card(
@@ -182,16 +184,6 @@ def hardware_card(results: pd.DataFrame) -> Card:
 
 def _all_of(column: pd.Series) -> str:
     return ", ".join(sorted(set(column.dropna().astype(str))))
-
-
-def others_sentence(runs: pd.DataFrame) -> str:
-    """Say what other programs took of the processors, with a space before it; empty if it was little or is unknown."""
-    others = runs.loc[runs["is_counted"], "other_cpu_percent"].dropna()
-    busy = others[others > OTHERS_PERCENT]
-    if busy.empty:
-        return ""
-    where = f"{len(busy)} of {count(len(others), 'run')}"
-    return f" Other programs took up to {busy.max():.0f} % of the processors, in {where} over {OTHERS_PERCENT:g} %."
 
 
 def repeats_sentence(cells: pd.DataFrame) -> str:

@@ -43,8 +43,8 @@ _BASELINE = "arms-baseline"
 #: Stands for the number of whichever row has no speculation.
 _DEFAULT_BASELINE = -1
 _AREA_HEIGHT = 96
-#: The letters of a draft model's name that its field shows.
-_SHOWN_LETTERS = 26
+#: The letters of a draft model's name that its field shows in a window of 1280 pixels.
+_SHOWN_LETTERS = 32
 #: Numbers of tokens that new arms get, in order of preference.
 FIRST_K = 3
 _NEXT_K = (FIRST_K, 5, 1, 2, 4, 6, 7, 8)
@@ -212,9 +212,11 @@ def _row(fields: Fields) -> dict[str, Any]:
 
 
 def _is_cut(fields: Fields, model: str) -> bool:
-    """Return whether the field shows only letters that another arm's draft model has too."""
-    others = {Fields(fields.model, row, table="arms", number=of).value(_MODEL) for of, row in inputs.rows("arms")}
-    return any(other and other[:_SHOWN_LETTERS] == model[:_SHOWN_LETTERS] for other in others - {model})
+    """Return whether the field shows only the beginning of the name, which is not below an earlier arm."""
+    rows = inputs.rows("arms")
+    above = rows[: [number for number, _ in rows].index(fields.number)]
+    named = [Fields(fields.model, row, table="arms", number=number).value(_MODEL) for number, row in above]
+    return len(model) > _SHOWN_LETTERS and model not in named
 
 
 def _draw(fields: Fields, path: str, **options: Any) -> Any:

@@ -22,7 +22,7 @@ from webapp.pages.submit import form_options, inputs
 from webapp.pages.submit.inputs import ShownProblem
 from webapp.pages.submit.values import Problem
 from webapp.shared import published_data, url_params
-from webapp.shared.text import count, literal
+from webapp.shared.text import count, literal, sentence, sentence_html
 from webapp.shared.url_params import page_file
 
 #: Problems listed; the others are only counted.
@@ -80,9 +80,9 @@ def _show_plan(study: Study | None) -> None:
         decided = f" Verdicts: {prospects.sentence}, {prospects.basis}. {prospects.advice}".rstrip()
     st.markdown(" · ".join(parts), help=_counting(study))
     st.caption(literal(f"Time: {forecast.basis}.{decided}"))
-    for sentence in [] if published_data.settings().workers_elsewhere else advice(study):
-        st.caption(f":material/info: {literal(sentence)}")
-    if unknown := dict.fromkeys(sentence for _, sentence in form_options.unknown_in(study)):
+    for advised in [] if published_data.settings().workers_elsewhere else advice(study):
+        st.caption(f":material/info: {sentence(advised)}")
+    if unknown := dict.fromkeys(what for _, what in form_options.unknown_in(study)):
         st.caption(literal(f"Will stay unknown: {'; '.join(unknown)}."))
 
 
@@ -157,7 +157,7 @@ def _show_again(study: Study, receipt: Receipt, priority: int) -> None:
 def _show_problems(problems: Sequence[ShownProblem]) -> None:
     """List the problems, each with a link to its field."""
     items = "".join(
-        f'<li><a href="#{problem.anchor}">{html.escape(problem.where)}</a>: {html.escape(problem.sentence)}</li>'
+        f'<li><a href="#{problem.anchor}">{html.escape(problem.where)}</a>: {sentence_html(problem.sentence)}</li>'
         for problem in problems[:_MAX_LISTED]
     )
     rest = len(problems) - _MAX_LISTED

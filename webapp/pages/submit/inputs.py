@@ -19,6 +19,7 @@ from streamlit.delta_generator import DeltaGenerator
 from lab.study import Study
 from lab.study.model_base import Input
 from webapp.pages.submit.values import BUDGET, FIELDS, TABLES, TEXTS, Problem, Row, field_of
+from webapp.shared.text import sentence_html
 
 _ROWS, _VERSION, _NEXT = "submit-rows", "submit-version", "submit-next-row"
 #: `persist_state` of a widget that keeps what was typed while it is not drawn.
@@ -95,7 +96,7 @@ def show_problems(problems: Sequence[ShownProblem], beside: str) -> None:
 
 def show_sentences(sentences: Sequence[str], anchor_: str) -> None:
     if sentences:
-        lines = "<br>".join(map(html.escape, sentences))
+        lines = "<br>".join(map(sentence_html, sentences))
         st.html(f'<div class="problem" id="{anchor_}" tabindex="-1">{lines}</div>')
 
 

@@ -25,7 +25,7 @@ from webapp.pages.submit import editing, form_options
 from webapp.pages.submit.editing import Edits
 from webapp.shared import published_data, undo_banner, url_params
 from webapp.shared.errors import callback, show_user_errors
-from webapp.shared.text import literal
+from webapp.shared.text import literal, sentence
 from webapp.shared.verdicts import answers
 from webapp.shared.verdicts.answers import DECIDE, FROM_JOB, TUNE
 
@@ -230,4 +230,4 @@ def _show_about(start: Start) -> None:
     about = next((of.about for of in form_options.presets() if (of.name, start.kind) == (start.name, "preset")), "")
     if about:
         changed = "The preset, before your changes: " if editing.unsaved() is not None else ""
-        st.caption(literal(changed + about))
+        st.caption(sentence(changed + about))

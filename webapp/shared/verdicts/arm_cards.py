@@ -11,9 +11,10 @@ from warehouse.queries.comparing.comparisons import Pair, StudyComparison, contr
 from warehouse.queries.comparing.ratio_tables import arm_means
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.published_data import cached_by_publication
-from webapp.shared.text import count
 
 _MOST_CARDS = 6
+#: How a number of cells has a verdict.
+_COUNTED = {"no difference": "no different"}
 #: The geometric mean of each arm's cells.
 means = cached_by_publication()(arm_means)
 
@@ -30,14 +31,16 @@ def controls_last(comparison: StudyComparison, arms: Sequence[str]) -> list[str]
 
 
 def card(comparison: StudyComparison, arm: str, mean: Judged) -> Card:
-    """Return the card: `1.42×`, and below it `▲ faster over all cells [1.31, 1.54]. 3 cells: ▲ 2, ? 1`."""
+    """Return the card: `1.42×`, and below it `▲ faster over all cells [1.31, 1.54]; of 3 cells 2 faster, 1
+    inconclusive`.
+    """
     ratio = mean.ratio
     value = "–" if ratio is None else times(ratio.value, ratio.low, ratio.high)
     if (control := controls(comparison).get(arm)) is not None:
         return Card(arm, value, f"{MARKS['control']} control, {control.sentence}")
     within = "" if ratio is None else f" {bounds(ratio.value, ratio.low, ratio.high)}".rstrip()
     pairs = [pair for pair in comparison.pairs if pair.candidate.arm == arm]
-    where = f" over all cells{within}{_of_repeats(pairs, mean)}. {_tally(pairs)}"
+    where = f" over all cells{within}{_of_repeats(pairs, mean)}; {_tally(pairs)}"
     where = where if len(pairs) > 1 else f"{within} in its only cell"
     return Card(arm, value, f"{MARKS[mean.verdict.word]} {mean.verdict.word}{where}")
 
@@ -57,7 +60,9 @@ def _of_repeats(pairs: Sequence[Pair], mean: Judged) -> str:
 
 
 def _tally(pairs: Sequence[Pair]) -> str:
-    """Count the verdicts: `3 cells: ▲ 2, ? 1`; no line ends between a mark and its number."""
-    words = [pair.verdict.word for pair in pairs]
-    counted = [f"{mark}\u00a0{words.count(word)}" for word, mark in MARKS.items() if word in words]
-    return f"{count(len(words), 'cell')}: {', '.join(counted)}"
+    """Count the verdicts: `of 3 cells 2 faster, 1 inconclusive`; or `all 3 cells faster`."""
+    words = [_COUNTED.get(pair.verdict.word, pair.verdict.word) for pair in pairs]
+    if len(set(words)) == 1:
+        return f"all {len(words)} cells {words[0]}"
+    marked = [_COUNTED.get(word, word) for word in MARKS]
+    return f"of {len(words)} cells {', '.join(f'{words.count(word)} {word}' for word in marked if word in words)}"
