@@ -351,8 +351,8 @@ def show_caveats(runs: pd.DataFrame, job: Job | None) -> None:
     completed = counted["status"] == "completed"
     invalid = int((completed & (counted["is_valid"] == False)).sum())  # noqa: E712 - null is unknown, and stays in
     if lost := lost_words(int((~completed).sum()), invalid, len(counted)):
-        why = "The tabs Checks and Failed runs of Results say why."
-        st.warning(f"{lost}: not in charts and comparisons. {why}", icon=":material/gpp_bad:")
+        left_out = "Charts and comparisons leave them out. The tabs Checks and Failed runs on Results say why."
+        st.warning(f"{lost}. {left_out}", icon=":material/gpp_bad:")
     if set(runs["target"]) == {REFERENCE_TARGET}:
         st.caption(
             ":material/info: The target is the reference model: not a useful model, but one padded until a step costs "
