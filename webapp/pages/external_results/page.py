@@ -184,7 +184,7 @@ def show_published() -> None:
     st.caption(_with_code(about["method"]))
     published = data.published(chosen)
     for sentence in published.contradictions:
-        st.warning(f"{literal(sentence[:1].upper() + sentence[1:])}.", icon=":material/help:")
+        st.warning(literal(sentence), icon=":material/help:")
     for name in published.presets:
         _show_replications(chosen, name)
     if not published.figures.empty:
