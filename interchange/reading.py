@@ -21,7 +21,7 @@ Progress = Callable[[str, float], None]
 SILENT: Progress = lambda _next, _share: None  # noqa: E731 - a default, not a function of its own
 #: The share of an import's work that is done after reading the files, and after computing figures from them.
 READ, COMPUTED = 0.5, 0.9
-_SUPPORTED = "Supported are " + "; ".join(f"{format_.title} ({format_.seen_versions})" for format_ in FORMATS.values())
+_SUPPORTED = f"Supported are results of {', '.join(FORMATS)}; docs/importing.md has their files and versions"
 _MOST_KEYS = 6
 #: The most names in a sentence on skipped files.
 _MOST_NAMES = 20
@@ -163,7 +163,7 @@ def _what_it_is(value: object, name: str | None) -> str:
         return known
     value = value[0] if isinstance(value, list) and value else value
     keys = ", ".join(printable(key) for key in list(value)[:_MOST_KEYS]) if isinstance(value, dict) else ""
-    has = f"its keys begin with {keys}" if keys else "it has no keys that identify it"
+    has = f"its first keys are {keys}" if keys else "it has no keys that identify it"
     return f"not a supported result: {has}"
 
 

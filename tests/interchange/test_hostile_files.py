@@ -71,7 +71,7 @@ def changed(**keys: Any) -> dict[str, Any]:
         (b'{"a": 1e999}', "a: inf cannot be stored as a number"),
         (b'{"a": -Infinity}', "a: -inf cannot be stored as a number"),
         (b'{"a": "\\ud800"}', "a: half a surrogate pair is not text"),
-        (b'{"a": 1}', "not a supported result: its keys begin with a. Supported are `vllm bench serve`"),
+        (b'{"a": 1}', "not a supported result: its first keys are a. Supported are results of vllm-bench-serve, "),
         (b"[]", "not a supported result: it has no keys that identify it"),
         (b"null", "this is text, not JSON"),
     ],

@@ -139,7 +139,7 @@ def test_failed_and_invalid_runs_are_counted_alike(job_id: str, settings: Settin
     assert "1 failed, 1 invalid, " in results
     lost = "1 of 24 runs failed, 1 invalid"
     for page in (results, *(words(open_page(name, job=job_id)) for name in ("compare", "deploy"))):
-        assert f"{lost}: not in charts and comparisons." in page
+        assert f"{lost}. Charts and comparisons leave them out." in page
     for command in ("compare", "advise"):
         assert "lost runs: 1 failed, 1 invalid" in said_by(new_home(settings.home), command, job_id)
 

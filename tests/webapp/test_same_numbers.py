@@ -85,7 +85,7 @@ def test_counts_ratios_and_costs_are_the_same_everywhere(job_id: str, settings: 
     assert ended.loc["everything", "runs"] == "15 of 16, 1 failed, 1 invalid"
     assert "15 of 16" in [header.value for header in results.header]
     assert "1 failed, 1 invalid, " in words(results)
-    assert "1 of 16 runs failed, 1 invalid: not in charts and comparisons." in words(results)
+    assert "1 of 16 runs failed, 1 invalid. Charts and comparisons leave them out." in words(results)
     assert cells["repeats"].to_dict() == {("no draft", 1): 4, ("no draft", 4): 3, ("draft", 1): 4, ("draft", 4): 3}
 
     # Ratios: the geometric mean over the repeats that both arms have, the last completed attempt of each.

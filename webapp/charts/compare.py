@@ -36,8 +36,11 @@ from webapp.charts.theme import INKS, ArmStyle, Mode
 _LEAST_REACH = 0.25
 #: Height of a row with two lines, and of the column names above.
 _ROW_HEIGHT, _HEAD_HEIGHT, _LINE = 40, 62, 8
-#: Approximate width of a letter, of a column of figures, and the most for a name; tooltips have the whole name.
+#: Approximate width of a letter, the least of a column, and the most for a name; tooltips have the whole name.
 _LETTER_WIDTH, _FIGURES_WIDTH, _MOST_WIDTH = 6.2, 70, 220
+#: Approximate widths of a letter of the two lines in a cell, and of its margins, in the widest font that may draw them.
+_FIGURE_LETTER, _INTERVAL_LETTER, _CELL_MARGINS = 8.5, 5.4, 4
+_FIGURE_SIZE, _INTERVAL_SIZE, _MEAN_OPACITY = 13, 10, 0.78
 #: Room for names of columns where the page's font is not installed, as in exported files.
 _WIDER_FONT = 16
 _CONCURRENCY = "Concurrency (requests in flight)"
@@ -81,11 +84,14 @@ def heat_panel(
     log2 = [max(-reach, min(reach, math.log2(ratio))) for ratio in with_ratio["ratio"]]
     shown = with_ratio.assign(
         log2=log2,
-        figure=list(map(_figure, *(with_ratio[name] for name in ("ratio", "low", "high", "verdict")))),
-        interval=list(map(bounds, with_ratio["ratio"], with_ratio["low"], with_ratio["high"])),
+        figure=_figures(with_ratio),
+        interval=_intervals(with_ratio),
         written=written_ratios(with_ratio),
         words=with_ratio["verdict"].map(lambda word: word or "none: a mean"),
-        is_dark=[is_dark(mode, value / reach, higher=higher) for value in log2],
+        is_dark=[
+            is_dark(mode, value / reach, higher=higher, opacity=_MEAN_OPACITY if is_mean else 1.0)
+            for value, is_mean in zip(log2, with_ratio["is_mean"], strict=True)
+        ],
     )
     above = _axis("top", columns.column_width + _WIDER_FONT)
     base = alt.Chart(shown).encode(
@@ -96,16 +102,16 @@ def heat_panel(
         base,
         mode,
         color=alt.Color("log2:Q", scale=gain_colours(mode, reach, higher=higher), legend=None),
-        opacity=alt.OpacityValue(1, condition={"test": "datum.is_mean", "value": 0.78}),
+        opacity=alt.OpacityValue(1, condition={"test": "datum.is_mean", "value": _MEAN_OPACITY}),
         tooltip=tips(
             *("arm", ("row:N", rows.title), ("column:N", columns.title), "written", ("words:N", "Verdict"), "basis"),
         ),
     )
     whole, alone = (base.transform_filter(f"datum.interval {sign} ''") for sign in ("!=", "=="))
     lines = [
-        tile_text(whole, "figure", -_LINE, 13, fontWeight=600),
-        tile_text(alone, "figure", 0, 13, fontWeight=600),
-        tile_text(base, "interval", _LINE, 10),
+        tile_text(whole, "figure", -_LINE, _FIGURE_SIZE, fontWeight=600),
+        tile_text(alone, "figure", 0, _FIGURE_SIZE, fontWeight=600),
+        tile_text(base, "interval", _LINE, _INTERVAL_SIZE),
     ]
     return alt.LayerChart(layer=[cells, *lines], height=_HEAD_HEIGHT + _ROW_HEIGHT * len(rows.order))
 
@@ -116,9 +122,20 @@ def heat_reach(frame: pd.DataFrame) -> float:
     return max([_LEAST_REACH, *(abs(math.log2(ratio)) for ratio in ratios)])
 
 
-def heat_width(rows: Side, columns: Side) -> int:
-    """Return the least width of a panel in pixels, so that names and figures do not overlap."""
-    return rows.name_width + columns.column_width * len(columns.order)
+def heat_width(frame: pd.DataFrame, rows: Side, columns: Side) -> int:
+    """Return the least width of a panel in pixels, so that neither names nor the cells' figures overlap."""
+    cells = frame[frame["ratio"].notna()]
+    lines = ((_figures(cells), _FIGURE_LETTER), (_intervals(cells), _INTERVAL_LETTER))
+    needed = max(letter_px * max(map(len, texts), default=0) for texts, letter_px in lines)
+    return rows.name_width + max(columns.column_width, round(needed) + _CELL_MARGINS) * len(columns.order)
+
+
+def _figures(cells: pd.DataFrame) -> list[str]:
+    return list(map(_figure, *(cells[name] for name in ("ratio", "low", "high", "verdict"))))
+
+
+def _intervals(cells: pd.DataFrame) -> list[str]:
+    return list(map(bounds, *(cells[name] for name in ("ratio", "low", "high"))))
 
 
 def _figure(ratio: float, low: float, high: float, verdict: Any) -> str:

@@ -11,6 +11,8 @@ from webapp.charts.theme import ArmStyle
 
 #: Where an arm's loads are named beside its points: under a high load the arms' points nearly coincide.
 _BESIDE = ((0, -11), (0, 12), (-12, 0), (12, 0))
+#: The least width of an axis, as a share of its values: on a narrower one the ticks' labels would repeat each other.
+_LEAST_SPREAD = 0.02
 
 
 def panel(frame: pd.DataFrame, title: str, styles: tuple[ArmStyle, ...]) -> alt.LayerChart:
@@ -25,10 +27,10 @@ def panel(frame: pd.DataFrame, title: str, styles: tuple[ArmStyle, ...]) -> alt.
         x=alt.X(
             "user_tok_per_s:Q",
             title="Speed for one user (tok/s)",
-            scale=alt.Scale(zero=False, padding=18),
+            scale=_scale(rows["user_tok_per_s"]),
             axis=alt.Axis(labelExpr=SHORT, tickCount=6),
         ),
-        y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, padding=18), axis=alt.Axis(labelExpr=SHORT)),
+        y=alt.Y("value:Q", title=title, scale=_scale(rows["value"]), axis=alt.Axis(labelExpr=SHORT)),
         color=colour(styles),
     )
     tooltip = tips(
@@ -39,3 +41,10 @@ def panel(frame: pd.DataFrame, title: str, styles: tuple[ArmStyle, ...]) -> alt.
     named = base.mark_text(dx=alt.ExprRef("datum.dx"), dy=alt.ExprRef("datum.dy"), fontSize=10)
     named = named.encode(text=alt.Text("load:N"))
     return alt.LayerChart(layer=[line, points(base, styles, tooltip=tooltip), named], height=PANEL_HEIGHT)
+
+
+def _scale(values: pd.Series) -> alt.Scale:
+    low, high = float(values.min()), float(values.max())
+    lacking = _LEAST_SPREAD * high - (high - low)
+    domain = [low - lacking / 2, high + lacking / 2] if lacking > 0 else alt.Undefined
+    return alt.Scale(domain=domain, zero=False, padding=18)

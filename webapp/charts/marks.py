@@ -19,7 +19,8 @@ _ENDS: dict[Mode, tuple[str, str, str]] = {
     "light": ("#d55e00", "#f2f4f7", "#0072b2"),
     "dark": ("#e8743b", "#1e2732", "#4ba3e3"),
 }
-_HALF_BRIGHT = 128
+#: The ink of text on tiles: on every colour, pure black or pure white has a contrast of 4.5.
+_DARK_INK, _WHITE_INK = "#000000", "#ffffff"
 #: Pixels between the marks of two series at one x, so that whiskers stand side by side.
 _DODGE_PX, _MOST_DODGED_PX = 9, 40
 #: The `xOffset` of a mark of `dodged` rows.
@@ -110,7 +111,7 @@ def tiles(base: alt.Chart, mode: Mode, **channels: Any) -> alt.Chart:
 
 def tile_text(base: alt.Chart, column: str, dy: int, size: int, **style: Any) -> alt.Chart:
     """Write a column on tiles, white where the column `is_dark` says so."""
-    ink = alt.ColorValue("#10161d", condition={"test": "datum.is_dark", "value": "#ffffff"})
+    ink = alt.ColorValue(_DARK_INK, condition={"test": "datum.is_dark", "value": _WHITE_INK})
     drawn: alt.Chart = base.mark_text(dy=dy, fontSize=size, **style).encode(text=alt.Text(f"{column}:N"), color=ink)
     return drawn
 
@@ -126,13 +127,38 @@ def vain_to_best(mode: Mode) -> tuple[str, str]:
     return _ENDS[mode][1:]
 
 
-def is_dark(mode: Mode, share: float, *, higher: bool = True) -> bool:
-    """Return whether white text is easier to read than black on a tile; `share` of the way to an end, from -1 to 1."""
+def is_dark(mode: Mode, share: float, *, higher: bool = True, opacity: float = 1.0) -> bool:
+    """Return whether white text has more contrast than dark text on a tile; `share` of the way to an end, -1 to 1."""
+    mixed, ground = tile_colour(mode, share, higher=higher), channels(INKS[mode].ground)
+    tile = [opacity * above + (1 - opacity) * below for above, below in zip(mixed, ground, strict=True)]
+    white, dark = (contrast(channels(ink), tile) for ink in (_WHITE_INK, _DARK_INK))
+    return white > dark
+
+
+def tile_colour(mode: Mode, share: float, *, higher: bool = True) -> list[float]:
+    """Return red, green and blue (up to 255) of `gain_colours`, at this share of the way to an end."""
     worse, middle, better = _ENDS[mode]
     end = better if (share > 0) == higher else worse
-    channels = ([int(colour[at : at + 2], 16) for colour in (middle, end)] for at in (1, 3, 5))
-    mixed = [left + (right - left) * abs(share) for left, right in channels]
-    return sum(weight * channel for weight, channel in zip((0.299, 0.587, 0.114), mixed, strict=True)) < _HALF_BRIGHT
+    both = zip(channels(middle), channels(end), strict=True)
+    return [left + (right - left) * abs(share) for left, right in both]
+
+
+def contrast(ink: Sequence[float], ground: Sequence[float]) -> float:
+    """Return the contrast of two colours (red, green, blue up to 255) by WCAG: 4.5 is enough for small text."""
+    darker, brighter = sorted((_luminance(ink), _luminance(ground)))
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(channels: Sequence[float]) -> float:
+    """Return the relative luminance by WCAG."""
+    parts = [channel / 255 for channel in channels]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def channels(colour: str) -> list[int]:
+    """Return red, green and blue of `#rrggbb`."""
+    return [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
 
 
 def tips(*fields: str | tuple[str, ...] | alt.Tooltip) -> list[alt.Tooltip]:

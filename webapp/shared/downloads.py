@@ -245,13 +245,21 @@ def provenance_of_jobs(jobs: Iterable[str]) -> str:
     if not frames:
         return ""
     runs = pd.concat(frames)
-    engines = (runs["engine"].fillna("") + " " + runs["engine_version"].fillna("")).str.strip()
     days = pd.to_datetime(runs["started_at"]).dropna()
     measured = "" if days.empty else f", {days.min():%Y-%m-%d}"
-    parts = [_named(runs["target"]), _named(runs["hardware"]), _named(engines)]
+    parts = [_named(runs["target"]), _named(runs["hardware"]), _named(engine_versions(runs))]
     parts += [f"{_named(runs['study_name'])}{measured}"]
     parts += [REFERENCE] if set(runs["target"].dropna()) == {REFERENCE_TARGET} else []
     return " · ".join(part for part in parts if part)
+
+
+def engine_versions(runs: pd.DataFrame) -> pd.Series:
+    """Return the engines of the runs with their versions. A failed run whose engine never started does not know its
+    version: it is left out if another run of the engine does.
+    """
+    knows = runs["engine_version"].notna()
+    is_needed = knows | (runs["status"] == "completed") | ~runs["engine"].isin(runs.loc[knows, "engine"])
+    return (runs["engine"] + " " + runs["engine_version"].fillna(""))[is_needed].str.strip()
 
 
 def _named(column: pd.Series) -> str:

@@ -49,10 +49,23 @@ def _show(figure: Figure, mode: Mode, view: View, choose: Choose | None) -> None
         show_panels(figure, mode, choose)
 
 
-def show_panels(figure: Figure, mode: Mode, choose: Choose | None = None) -> None:
-    """Show the legend, and the panels side by side."""
+def show_panels(figure: Figure, mode: Mode, choose: Choose | None = None, *, key: str = "") -> None:
+    """Show the legend, and the panels side by side. `key`: of this drawing, if the page has the figure twice.
+
+    A figure with a width of its own, such as a heat map with numbers in it, scrolls sideways on a phone.
+    """
     if figure.styles:
         st.markdown(legend(figure.styles))
+    if figure.least_width == Figure.least_width:
+        _show_grid(figure, mode, choose)
+        return
+    key = f"scrolling-{key or figure.key}"
+    with st.container(key=key):
+        st.html(f"<style>.st-key-{key} [data-testid=stVegaLiteChart] {{ min-width: {figure.least_width}px }}</style>")
+        _show_grid(figure, mode, choose)
+
+
+def _show_grid(figure: Figure, mode: Mode, choose: Choose | None) -> None:
     with st.grid(min(len(figure.panels), _MAX_COLUMNS), min_column_width=figure.least_width, gap="medium"):
         for number, ((title, _), spec) in enumerate(zip(figure.panels, vega_spec.of_panels(figure, mode), strict=True)):
             words = f"{figure.title}: {title}"

@@ -156,8 +156,12 @@ def explained(how: str, log: Path, *, status: int | None = None) -> str:
 
 
 def signal_of(status: int | None) -> str | None:
-    """Return the sentence for an exit status that stands for a signal from outside or a crash; None for another."""
-    return None if status is None or status - 128 not in _FROM_OUTSIDE else _killed("the engine", status - 128)
+    """Return the sentence for an exit status that stands for a signal from outside or a crash; None for another.
+
+    Of a child of our own, such as the engine's guard, Python gives the signal's number as a negative status.
+    """
+    number = 0 if status is None else -status if status < 0 else status - 128
+    return _killed("the engine", number) if number in _FROM_OUTSIDE else None
 
 
 def _killed(what: str, number: int) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, expect
 
@@ -12,12 +14,17 @@ from tests.actors import ADMIN
 from tests.chromium import another_person
 from tests.lab.studies import study
 from tests.webapp import screenshots
-from tests.webapp.browser.clicks import HOSTILE, choose, enter, heading, open_listed, settled
+from tests.webapp.browser.clicks import HOSTILE, becomes, choose, enter, heading, open_listed, settled
 from tests.webapp.browser.conftest import Server
 from tests.webapp.homes import failed_job
 from tests.webapp.measured import measure_study
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.engine import open_engine
+from webapp.charts import compare, custom
+from webapp.charts.panels import Figure
+from webapp.charts.theme import Mode
+from webapp.pages.dashboards.html_export import Sheet, html
+from webapp.shared.downloads import About
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(1800)]
 
@@ -82,6 +89,56 @@ def test_names_and_errors_are_never_markup_and_a_pin_exports(
     page.goto(f"{server.url}/jobs?job={failed}")
     heading(page, "Jobs")
     never_markup(page)
+
+
+#: Of each chart's picture: the texts that lie outside of it, and pairs of texts that lie on each other.
+_DRAWN = """() => [...document.querySelectorAll("svg.marks")].map((svg) => {
+    const frame = svg.getBoundingClientRect();
+    const boxes = [...svg.querySelectorAll("text")]
+        .filter((text) => text.textContent.trim() && getComputedStyle(text).opacity !== "0")
+        .map((text) => ({ text: text.textContent, box: text.getBoundingClientRect() }));
+    const outside = boxes.filter(({ box }) => box.bottom > frame.bottom + 1 || box.right > frame.right + 1);
+    const over = boxes.flatMap((one, place) => boxes.slice(place + 1).filter(({ box }) =>
+        one.box.left + 1 < box.right && box.left + 1 < one.box.right
+        && one.box.top + 3 < box.bottom && box.top + 3 < one.box.bottom).map((other) => `${one.text} | ${other.text}`));
+    return [outside.map(({ text }) => text), over];
+})"""
+
+
+def test_in_a_file_on_a_phone_no_figure_is_cut_or_lies_on_another(browser: BrowserContext, tmp_path: Path) -> None:
+    loads = [f"c{load}-n16" for load in (1, 4, 16)]
+    cells = pd.DataFrame(
+        [
+            {"arm": "draft", "row": row, "column": load, "is_mean": False, "ratio": ratio, "verdict": "faster"}
+            for row in ("reference/code/8", "reference/repeat/8")
+            for load, ratio in zip(loads, (1.3632, 1.0652, 1.1391), strict=True)
+        ]
+    ).assign(low=lambda frame: frame["ratio"] - 0.0004, high=lambda frame: frame["ratio"] + 0.0004, basis="3 repeats")
+    rows, columns = compare.Side("workload", tuple(cells["row"].unique())), compare.Side("load", tuple(loads))
+    arms = [f"draft k={k}" for k in range(1, 7)]
+    answer = pd.DataFrame([{"arm": arm, "x": x, "tok_per_s": x * k} for k, arm in enumerate(arms) for x in (1, 4, 16)])
+    spec = custom.ChartSpec("line", "x", "tok_per_s", "arm")
+    width, sheets = compare.heat_width(cells, rows, columns), []
+    modes: tuple[Mode, ...] = ("light", "dark")
+    for mode in modes:
+        heat = compare.heat_panel(cells, rows, columns, 1.0, mode, higher=True)
+        sheets.append(
+            (
+                Figure("heat", "Speed-up", "", (), (("draft", heat),), cells, width),
+                Figure("chart", "Throughput", "", (), custom.panels(answer, spec, mode), answer),
+            )
+        )
+    about = About("of a phone", as_of=datetime(2026, 11, 21, tzinfo=UTC))
+    (tmp_path / "file.html").write_bytes(
+        html(about, [Sheet(about, "", "", light, dark, is_wide=False) for light, dark in zip(*sheets, strict=True)])
+    )
+    context = another_person(browser, viewport={"width": 390, "height": 844})
+    shown = context.new_page()
+    shown.goto((tmp_path / "file.html").as_uri())
+    expect(shown.locator("svg.marks")).to_have_count(2)
+    becomes(shown, lambda: shown.evaluate(_DRAWN), [[[], []], [[], []]])
+    assert shown.evaluate("document.documentElement.scrollWidth") == 390
+    context.close()
 
 
 def test_a_pin_leads_to_its_own_view_whatever_its_page_showed_since(server: Server, page: Page) -> None:

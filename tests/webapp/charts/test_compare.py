@@ -16,7 +16,7 @@ from lab.comparison.breakeven import Point, break_even
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import MARKS, Word
 from lab.metrics import histogram
-from webapp.charts import axes, compare, deploy, theme, vega_spec
+from webapp.charts import axes, compare, deploy, interactivity, marks, theme, vega_spec
 from webapp.charts.compare import Side
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
@@ -86,6 +86,24 @@ def test_a_cell_without_a_ratio_is_empty_and_small_ratios_pale() -> None:
     rows = cells(1.01, None, 0.99, 1.0)
     assert compare.heat_reach(rows) == 0.25
     assert len(layers(compare.heat_panel(rows, ROWS, COLUMNS, 0.25, "light", higher=True))[0]["rows"]) == 3
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("opacity", [1.0, 0.78])
+def test_text_on_a_tile_of_any_colour_can_be_read(mode: Mode, opacity: float) -> None:
+    ground = marks.channels(theme.INKS[mode].ground)
+    for share in np.linspace(-1, 1, 201):
+        mixed = marks.tile_colour(mode, share)
+        tile = [opacity * above + (1 - opacity) * below for above, below in zip(mixed, ground, strict=True)]
+        ink = "#ffffff" if marks.is_dark(mode, share, opacity=opacity) else "#000000"
+        assert marks.contrast(marks.channels(ink), tile) > 4.5, (share, ink)
+
+
+def test_cells_with_long_figures_get_wider_columns() -> None:
+    short = cells(1.48, 0.52, 0.98, 1.5)
+    exact = short.assign(low=short["ratio"] - 0.0004, high=short["ratio"] + 0.0004)
+    assert compare.heat_width(short, ROWS, COLUMNS) == ROWS.name_width + 2 * 70
+    assert compare.heat_width(exact, ROWS, COLUMNS) >= ROWS.name_width + 2 * len("[1.4796, 1.4804]") * 5.4
 
 
 def gains() -> pd.DataFrame:
@@ -219,3 +237,13 @@ def test_a_cached_figure_gives_each_caller_a_copy_of_its_specification() -> None
     first.clear()
     (second,) = vega_spec.of_panels(figure, "light")
     assert second["layer"]
+
+
+def test_speeds_that_hardly_differ_get_an_axis_whose_labels_differ() -> None:
+    rows = pd.DataFrame({"arm": ["no draft", "draft"], "concurrency": 1, "user_tok_per_s": [6.5347, 6.5362]})
+    drawn = layers(interactivity.panel(rows.assign(value=[5.5, 3.6]), "Output throughput (tok/s)", STYLES))
+    low, high = drawn[0]["encoding"]["x"]["scale"]["domain"]
+    assert low < 6.5347
+    assert high > 6.5362
+    assert high - low == pytest.approx(0.02 * 6.5362)
+    assert "domain" not in drawn[0]["encoding"]["y"]["scale"]

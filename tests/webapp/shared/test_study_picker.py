@@ -25,7 +25,7 @@ def test_the_newest_comparison_is_shown_and_a_newer_failure_named(open_page: Ope
     assert r"A newer study, miscounted, has no valid run\: 2 of 2 runs invalid" in _links(open_page("cost"))
     shown = words(open_page("results", job=miscounted))
     assert "Nothing to compare: 2 of 2 runs invalid." in shown
-    assert "2 of 2 runs invalid: not in charts and comparisons." in shown
+    assert "2 of 2 runs invalid. Charts and comparisons leave them out." in shown
     assert "done, 2 invalid" in shown
     failed = failed_job(settings, study(name="*demo*"), "EngineError: no such model\nTraceback")
     assert r"A newer study, \*demo\*, failed\: EngineError\: no such model" in _links(open_page("home"))

@@ -146,6 +146,10 @@ def test_the_cause_is_the_first_exception_that_wraps_no_other(tmp_path: Path, te
             137,
             "the engine was killed by signal 9 (SIGKILL), most likely because the host or its container had no memory",
         ),
+        (
+            -9,
+            "the engine was killed by signal 9 (SIGKILL), most likely because the host or its container had no memory",
+        ),
         (139, "the engine was killed by signal 11 (SIGSEGV)"),
         (132, "the engine was killed by signal 4 (SIGILL)"),
     ],

@@ -129,11 +129,11 @@ def _ratio(found: AcrossStudies, pair: Beside, measure: Metric) -> dict[str, obj
         "ratio": None if ratio is None else ratio.value,
         "low": None if ratio is None else ratio.low,
         "high": None if ratio is None else ratio.high,
+        "workload": pair.candidate.workload,
+        "baseline_workload": pair.baseline.workload,
         "why": pair.why,
         "value": value,
         "baseline_value": of_baseline,
-        "workload": pair.candidate.workload,
-        "baseline_workload": pair.baseline.workload,
         "basis": pair.basis,
     }
 

@@ -90,7 +90,7 @@ def heat(
     marks = ", ".join(f"{mark} {word}" for word, mark in MARKS.items() if word in shown)
     note = f"over {comparison.baseline}; blue is better; {marks}"
     heading = f"{measure.ratio_label} by {title} and load"
-    return Figure("heat", heading, note, (), panels, rows, compare.heat_width(down, across))
+    return Figure("heat", heading, note, (), panels, rows, compare.heat_width(rows, down, across))
 
 
 def _in_order(rows: pd.DataFrame, side: str) -> tuple[str, ...]:

@@ -29,8 +29,6 @@ from webapp.shared.text import count, moment
 
 #: Rows of a table in the file: a browser could show more, but nobody would read them.
 MOST_ROWS = 1_000
-#: A figure whose panels need more than this, such as a heat map with numbers in it, scrolls sideways on a phone.
-_LEAST_WIDTH = 380
 #: Longer values of a table are wrapped.
 _LONG_LETTERS = 60
 _PAGE = Path(__file__).parents[2] / "static" / "dashboard.html"
@@ -126,7 +124,9 @@ def _body(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str,
         head = f"<h3>{escape(title)}</h3>" if title else ""
         panels.append(f'<div class="panel">{head}<div id="panel-{len(specs)}" class="chart"></div></div>')
         specs.append({"light": _spec(light, "light", rows), "dark": _spec(dark, "dark", rows)})
-    least = f' style="--least: {sheet.light.least_width}px"' if sheet.light.least_width > _LEAST_WIDTH else ""
+    # A figure with a width of its own, such as a heat map with numbers in it, scrolls sideways on a phone.
+    has_own = sheet.light.least_width != Figure.least_width
+    least = f' style="--least: {sheet.light.least_width}px"' if has_own else ""
     return f'{legends}<div class="panels"{least}>{"".join(panels)}</div>'
 
 

@@ -278,7 +278,7 @@ def _show_figure(card: RenderedPin, mode: Mode) -> None:
     if card.figure is None:
         st.warning(literal(card.problem), icon=":material/link_off:")
     elif card.figure.panels:
-        show_panels(card.figure, mode)
+        show_panels(card.figure, mode, key=card.pin.pin_id)
     else:
         show_rows(*written(card.figure.rows, {}), card.about.title, height=_TABLE_HEIGHT)
 

@@ -23,15 +23,15 @@ NOT_QUEUED = "elsewhere"
 _COLOURS = {state: colour for state, (colour, _) in BADGES.items()} | {"imported": "gray", NOT_QUEUED: "gray"}
 ENDED_COLUMNS = columns(
     state=Column("State", width=95, states=_COLOURS),
-    study={"width": 150},
-    target={"width": 95},
-    runs=Column("Runs", width=190),
+    study={"width": 140},
+    target={"width": 85},
+    runs=Column("Runs", width=130),
+    open=Column("Open", width=62, link_text="Results"),
+    error={"width": 170},
     took=Column("Took", width=75),
-    ended=Column("Ended (UTC)", MINUTE, width=125),
-    error={"width": 150},
-    open=Column("Open", width=70, link_text="Results"),
+    ended=Column("Ended (UTC)", MINUTE, width=120),
 )
-_ENDED = ("state", "study", "target", "runs", "took", "ended", "open", "error")
+_ENDED = ("state", "study", "target", "runs", "open", "error", "took", "ended")
 _read_headlines = published_data.published_query(1)(headlines)
 
 

@@ -75,10 +75,10 @@ def _show_head(job: Job) -> None:
                 _show_retry_buttons(job)
                 curating.show_menu(job.job_id, job.name)
     by = f" by {literal(job.submitted_by)}" if job.submitted_by else ""
-    st.caption(
-        f"Submitted {moment(job.submitted_at)}{by} · started {moment(job.started_at)}"
-        f" · ended {moment(job.finished_at)}" + (f" · worker {literal(job.worker)}" if job.worker else "")
-    )
+    parts = [f"Submitted {moment(job.submitted_at)}{by}"]
+    parts += [f"{what} {moment(at)}" for what, at in (("started", job.started_at), ("ended", job.finished_at)) if at]
+    parts += [f"worker {literal(job.worker)}"] if job.worker else []
+    st.caption(" · ".join(parts))
 
 
 def _show_retry_buttons(job: Job) -> None:

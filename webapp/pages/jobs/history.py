@@ -33,7 +33,7 @@ _HISTORY = columns(
     submitted=Column("Submitted (UTC)", MINUTE, width=120),
     duration={"width": 75},
     runs=Column("Runs", width=135),
-    error={"width": 125},
+    error={"width": 170},
 )
 
 
@@ -117,8 +117,8 @@ def table(jobs: Sequence[Job]) -> pd.DataFrame:
             if job.started_at is None or job.finished_at is None
             else duration((job.finished_at - job.started_at).total_seconds()),
             "runs": _runs_done(job),
-            "job_id": job.job_id,
             "error": job.error.splitlines()[0] if job.error else None,
+            "job_id": job.job_id,
         }
         for job in map(with_invalid_runs, jobs)
     ]

@@ -1,4 +1,4 @@
-"""Jobs: running and queued jobs, workers, the history page by page, and one job in detail."""
+"""Jobs: running and queued jobs, the history page by page, one job in detail, and the workers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def _show(engine: sa.Engine) -> None:
     if not counts:
         sections.show_empty_state()
     with_card = sections.show_active(engine, counts)
-    workers.show(engine)
     if counts:
         _show_all(engine, counts, with_card)
+    workers.show(engine)
     curating.show_deleted()
 
 

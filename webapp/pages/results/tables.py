@@ -16,6 +16,7 @@ from lab.metrics.definition import Metric
 from lab.metrics.number_format import bounds, is_too_wide, times
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, break_evens
 from webapp.shared.cards import Card
+from webapp.shared.downloads import engine_versions
 from webapp.shared.tables import Column, columns, of_metric
 from webapp.shared.text import RunCounts, count
 from webapp.shared.verdicts.tables import SIGNS
@@ -177,7 +178,7 @@ def runs_card(results: pd.DataFrame, planned: int | None) -> Card:
 
 def hardware_card(results: pd.DataFrame) -> Card:
     """Return the card of hardware, engines and targets of all runs."""
-    engines = (results["engine"] + " " + results["engine_version"].fillna("")).str.strip()
+    engines = engine_versions(results)
     served = f"{_all_of(engines) or 'engine unknown'}; target {_all_of(results['target']) or 'unknown'}"
     return Card("Hardware", _all_of(results["hardware"]) or "unknown", served)
 
