@@ -196,6 +196,20 @@ def test_what_others_found_is_of_the_methods_asked_for(sliced: duckdb.DuckDBPyCo
     assert slices.speedups_of_others(sliced, ("ngram",)).empty
 
 
+def test_no_percentile_is_of_the_known_requests_alone(settings: Settings) -> None:
+    """An answer of one token has no time per token; one whose tokens are unknown has an unknown one."""
+    for run_id, tokens in (("single", 1), ("unknown", None)):
+        requests = (request(), request(index=1, completion_tokens=tokens, chunk_tokens=None))
+        write_run(settings.bundles, requests, run_id=run_id)
+    with ingested(settings) as connection:
+        measured = Filters((("origin", ("measured",)),), validity="any")
+        runs = slices.runs(connection, measured, ["tpot_p50_ms", "tpot_p75_ms", "ttft_p75_ms"])
+    by_run = runs.set_index("run_id")
+    assert by_run.loc["single", ["tpot_p50_ms", "tpot_p75_ms"]].tolist() == pytest.approx([100.0, 100.0])
+    assert by_run.loc["unknown", ["tpot_p50_ms", "tpot_p75_ms"]].isna().all()
+    assert by_run["ttft_p75_ms"].notna().all()
+
+
 def test_a_speed_up_is_to_the_baseline_of_the_same_host(settings: Settings) -> None:
     """The second repeat moved: its baseline was measured again elsewhere, and its draft was not."""
     for repeat, arm, host in ((0, "base", "h1"), (0, "draft", "h1"), (1, "base", "h2"), (1, "draft", "h1")):
