@@ -217,6 +217,11 @@ def test_a_latency_that_one_request_lacks_is_unknown() -> None:
 
     assert values(read(4, 1), "tpot_mean_ms", "ttft_mean_ms") == [10.0, 5.0]
     assert values(read(4, None), "tpot_mean_ms", "ttft_mean_ms") == [None, 5.0]
+    responses = [
+        {"error_code": None, "ttft_s": ttft_s, "end_to_end_latency_s": 0.5, "number_output_tokens": 3}
+        for ttft_s in (0.1, 0)
+    ]
+    assert values(only(responses), "ttft_mean_ms", "e2e_mean_ms") == [100.0, 500.0]  # the second is without text
 
 
 # --- AIPerf and genai-perf: 60 requests in 30 s at concurrency 6

@@ -187,22 +187,22 @@ def _filled(empty: Mapping[str, _T | None], recorded: Mapping[str, _T | None]) -
     return {**empty, **recorded}
 
 
-#: Latencies of requests, with the fewest tokens of an answer that has them.
-_SINGLE = {"ttft": 1, "tpot": 2, "e2e": 0}
 _GAPS = {"icl": "chunk_gaps_ms", "itl": "token_gaps_ms"}
 
 
 def latencies_of(completed: ImportedRequests) -> dict[str, Samples]:
     """Return all values of each latency in ms; none if one request's are unknown.
 
-    An answer without a token has no TTFT, and one of a single token no TPOT.
+    An answer without a token has no TTFT, and one of a single token no TPOT. Some tools do not count tokens: there an
+    answer without a TTFT is one without text.
     """
     values: dict[str, Samples] = {}
     tokens = completed.numbers("completion_tokens")
-    for name, least_tokens in _SINGLE.items():
+    have = {"ttft": tokens >= 1, "tpot": ~(tokens < 2), "e2e": np.ones(len(completed), dtype=np.bool_)}
+    for name, has in have.items():
         latency_ms = completed.numbers(f"{name}_ms")
         known = ~np.isnan(latency_ms)
-        values[name] = latency_ms[known] if (known | (tokens < least_tokens)).all() else np.zeros(0)
+        values[name] = latency_ms[known] if known[has].all() else np.zeros(0)
     for name, column in _GAPS.items():
         gaps_ms = completed.lists(column)
         values[name] = gaps_ms.values if gaps_ms.known.all() else np.zeros(0)

@@ -16,8 +16,12 @@ from lab.metrics.histogram import quantile
 from warehouse.queries.results import COMPARABLE, frame
 
 _NAME = re.compile(rf"({'|'.join(LATENCIES)})_p(\d{{1,2}}(?:\.\d{{1,3}})?)_ms")
-#: Latencies with one value per request, which the view `requests` has, and the fewest tokens of an answer with a value.
-_OF_REQUESTS = {"ttft": 1, "tpot": 2, "e2e": 0}
+#: Latencies with one value per request, which the view `requests` has, and which answers have one.
+_OF_REQUESTS = {
+    "ttft": "completion_tokens >= 1",
+    "tpot": "completion_tokens >= 2 OR completion_tokens IS NULL",
+    "e2e": "true",
+}
 
 
 def name_of(latency: str, percent: float) -> str:
@@ -39,7 +43,7 @@ def of_runs(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str], name: str) -
     latency, _, percent = name.removesuffix("_ms").partition("_p")
     share = float(percent) / 100
     if latency in _OF_REQUESTS:
-        exact = _EXACT.format(latency=latency, least_tokens=_OF_REQUESTS[latency])
+        exact = _EXACT.format(latency=latency, has_one=_OF_REQUESTS[latency])
         rows = frame(con, exact, [share, list(run_ids)])
         return rows.set_index("run_id")["value"].dropna()
     counts = frame(con, _COUNTS, [latency, list(run_ids)])
@@ -53,7 +57,7 @@ def of_runs(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str], name: str) -
 _EXACT = """
     SELECT run_id, quantile_cont({latency}_ms, $1::DOUBLE) AS value FROM requests
     WHERE run_id IN (SELECT unnest($2::TEXT[])) AND is_completed GROUP BY run_id
-    HAVING bool_and({latency}_ms IS NOT NULL OR coalesce(completion_tokens < {least_tokens}, false))
+    HAVING bool_and({latency}_ms IS NOT NULL OR NOT coalesce({has_one}, false))
 """
 _COUNTS = """
     SELECT run_id, bucket, count FROM histograms WHERE metric = $1 AND run_id IN (SELECT unnest($2::TEXT[]))
