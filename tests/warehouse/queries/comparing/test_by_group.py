@@ -100,7 +100,9 @@ def test_two_loads_of_one_concurrency_are_compared_apart_and_on_no_map(settings:
     with open_warehouse(settings.warehouse_file) as con:
         drafts = [group for group in by_group(con, "job-1", "turn") if group.arm == "draft"]
         assert surfaces(con, "job-1") == {}
-    found = {group.pattern: (group.concurrency, group.ratio and group.ratio.value, group.word) for group in drafts}
+    found: dict[str, Any] = {
+        group.pattern: (group.concurrency, group.ratio and group.ratio.value, group.word) for group in drafts
+    }
     assert found == {
         "c4-n16": (4, pytest.approx(0.505, abs=0.001), "faster"),
         "c4-n16-2rps-b1": (4, pytest.approx(2.02, abs=0.001), "slower"),
