@@ -86,9 +86,11 @@ def _result(run: Row, requests: Sequence[Row]) -> dict[str, Any]:
 
 def _output_throughput(run: Row) -> float | None:
     """Return the tokens of the whole window by its length, vLLM's definition: that of a run in rounds is another."""
-    tokens, duration_s, rate = run["completion_tokens"], run["duration_s"], run["output_tok_per_s"]
-    is_ours = run["tool"] in (None, "drafthouse")
-    return tokens / duration_s if is_ours and rate is not None and tokens is not None and duration_s else rate
+    tokens, duration_s = run["completion_tokens"], run["duration_s"]
+    rate: float | None = run["output_tok_per_s"]
+    if rate is None or tokens is None or not duration_s or run["tool"] not in (None, "drafthouse"):
+        return rate
+    return float(tokens / duration_s)
 
 
 def _is_complete(request: Mapping[str, Any]) -> bool:
