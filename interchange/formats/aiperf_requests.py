@@ -92,7 +92,7 @@ def run(lines_of_run: RequestLines) -> ImportedRun:
     """Return the run of a file without a summary, computed from its requests."""
     taken, sent = Taken(), requests(lines_of_run)
     if len(sent.completed):
-        end_ns = max(line.end_ns for line in lines_of_run.lines)
+        end_ns = max(line.end_ns for line in lines_of_run.lines if not _has_failed(line))
         taken.metrics["duration_s"] = max(end_ns - _first_ns(lines_of_run), 0) / _NS_PER_S
     taken.columns |= columns(lines_of_run)
     return build_run("aiperf", lines_of_run.document, lines_of_run.content, taken, requests=sent)
@@ -120,9 +120,13 @@ def _first_ns(lines_of_run: RequestLines) -> int:
     return lines_of_run.lines[0].start_ns
 
 
+def _has_failed(line: _Line) -> bool:
+    return bool(line.error or line.was_cancelled)
+
+
 def _request(index: int, line: _Line, sent_s: float) -> ImportedRequest:
     tokens = line.tokens
-    if line.error or line.was_cancelled:
+    if _has_failed(line):
         error = error_text(line.error, "it was cancelled")
         return ImportedRequest(index, error, sent_s, prompt_tokens=line.prompt_tokens)
     decoding_ms = line.decoding.ms if line.decoding else None

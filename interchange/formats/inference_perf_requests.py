@@ -75,7 +75,7 @@ def run(document: Document) -> ImportedRun:
     records, taken = in_order(document), Taken()
     sent = requests(records)
     if len(sent.completed):
-        end_s = max(request.end_time or 0.0 for request in records)
+        end_s = max(request.end_time or 0.0 for request in records if not request.error)
         taken.metrics["duration_s"] = max(end_s - records[0].start_time, 0.0)
     taken.columns["target"] = model(records)
     return build_run("inference-perf", document, document.value, taken, requests=sent)

@@ -43,7 +43,7 @@ class Step:
     """An arm against the baseline at one turn or length of context; `length` is the acceptance length, if known."""
 
     workload: str
-    concurrency: int
+    load: str
     at: str
     arm: str
     ratio: Interval
@@ -111,10 +111,10 @@ def _table(answer: Answer) -> str:
 
 def _steps(steps: Steps) -> str:
     """Return a table of each arm's ratio at each step, in the given order."""
-    head = ("workload", "concurrency", steps.axis, "arm", "ratio [95 %]", "verdict", "acceptance length")
+    head = ("workload", "load", steps.axis, "arm", "ratio [95 %]", "verdict", "acceptance length")
     rows = (
         [
-            *map(_plain, (step.workload, str(step.concurrency), step.at, step.arm, interval(step.ratio))),
+            *map(_plain, (step.workload, step.load, step.at, step.arm, interval(step.ratio))),
             f"{MARKS[step.word]} {step.word}",
             "" if step.length is None else f"{step.length:.2f}",
         ]

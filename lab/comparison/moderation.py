@@ -32,6 +32,8 @@ _WILD_SHARE, _WILD_SHARE_OF_TWO, _WILD_SD = 0.2, 0.1, 2.5
 _CAUTION = 0.6
 #: Variances of two ratios that share a baseline's runs correlate by the square of one half.
 _SHARED = 0.25
+#: Smaller variances (values that agree to 12 digits) are the rounding of equal repeats, not scatter.
+_ROUNDING = 1e-24
 #: The history of the hardware counts for at most this many cells: another study's noise is similar, not the same.
 _MOST_HISTORY = 6.0
 #: Standard deviations of the logarithm of the variance between cells, and that at which a width counts by half.
@@ -77,6 +79,8 @@ def moderated(
     earlier, earlier_dfs = _of_history(history)
     own, own_dfs = np.array(variances, dtype=np.float64), np.array(dfs, dtype=np.float64)
     every, every_dfs = np.concatenate((own, earlier)), np.concatenate((own_dfs, earlier_dfs))
+    every[every < _ROUNDING] = 0.0
+    own = every[: own.size]
     shared = 1 + _SHARED * (np.array(sharing, dtype=np.float64) - 1)
     again = np.array(repeated, dtype=np.float64) if len(repeated) else np.ones(own.size)
     weights = np.concatenate(
@@ -247,7 +251,11 @@ def _correlation(groups: Sequence[Sequence[Array]]) -> float:
         for blocks in {deviations.size for deviations in group}:
             alike = [deviations for deviations in group if deviations.size == blocks]
             directions = np.array(
-                [deviations / norm for deviations in alike if (norm := math.sqrt(float((deviations**2).sum()))) > 0]
+                [
+                    deviations / math.sqrt(squares)
+                    for deviations in alike
+                    if (squares := float((deviations**2).sum())) >= _ROUNDING
+                ]
             )
             if len(directions) > 1:
                 totals[blocks > 2] += (float((directions.sum(axis=0) ** 2).sum()) - len(directions)) / 2

@@ -21,7 +21,8 @@ SCORES = {
 }
 #: The scores that need an expected answer; for UNIT_TESTS it must be tests.
 COMPARED = ("exact", "contains", "number")
-_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+#: A minus behind a digit is that of a range or of a difference: `2023-2024`.
+_NUMBER = re.compile(r"(?:(?<!\d)-)?(?:\d[\d,]*(?:\.\d+)?|(?<![\d.])\.\d+)")
 _FENCE = re.compile(r"\A```[a-z]*\n(.*?)\n?```\Z", re.DOTALL)
 
 

@@ -186,6 +186,45 @@ def test_inference_perfs_requests_are_read_in_every_version(version: str) -> Non
     assert values(run, "ttft_mean_ms", "e2e_mean_ms", "duration_s") == [40.0, 100.0, 0.1]
 
 
+def test_a_request_that_fails_late_lengthens_no_run() -> None:
+    """A run lasts until its last completed request, however long a client waited for another one."""
+    request = {"start_time": 10.0, "end_time": 10.1, "request": "", "response": "", "error": None, "info": {}}
+    late = request | {"end_time": 70.0, "error": {"message": "timed out"}}
+    assert values(only([request, late]), "requests_failed", "duration_s", "request_per_s") == [1, 0.1, 10.0]
+    line = {"metadata": {"request_start_ns": 10**9, "request_end_ns": 11 * 10**8}, "metrics": {}, "error": None}
+    lost = line | {"metadata": {"request_start_ns": 10**9, "request_end_ns": 61 * 10**9}, "error": {"message": "no"}}
+    text = "\n".join(map(json.dumps, (line, lost)))
+    (run,) = read_runs([ForeignFile("profile_export.jsonl", text.encode())]).runs
+    assert values(run, "requests_failed", "duration_s", "request_per_s") == [1, 0.1, 10.0]
+
+
+def test_a_latency_that_one_request_lacks_is_unknown() -> None:
+    """Two tokens without a time per token, not one token: the others alone would mislead."""
+
+    def read(*tokens: int | None) -> ImportedRun:
+        lines = [
+            {
+                "metadata": {"request_start_ns": 10**9, "request_end_ns": 2 * 10**9},
+                "metrics": {
+                    "usage_completion_tokens": {"value": count},
+                    "decode_duration": {"value": 30.0, "unit": "ms"},
+                    "time_to_first_token": {"value": 5.0, "unit": "ms"},
+                },
+            }
+            for count in tokens
+        ]
+        text = "\n".join(map(json.dumps, lines))
+        return read_runs([ForeignFile("profile_export.jsonl", text.encode())]).runs[0]
+
+    assert values(read(4, 1), "tpot_mean_ms", "ttft_mean_ms") == [10.0, 5.0]
+    assert values(read(4, None), "tpot_mean_ms", "ttft_mean_ms") == [None, 5.0]
+    responses = [
+        {"error_code": None, "ttft_s": ttft_s, "end_to_end_latency_s": 0.5, "number_output_tokens": 3}
+        for ttft_s in (0.1, 0)
+    ]
+    assert values(only(responses), "ttft_mean_ms", "e2e_mean_ms") == [100.0, 500.0]  # the second is without text
+
+
 # --- AIPerf and genai-perf: 60 requests in 30 s at concurrency 6
 def _ms(median: float) -> dict[str, Any]:
     return {"unit": "ms", "avg": median + 1, "p50": median, "p90": median * 2, "p95": median * 3, "p99": median * 4}

@@ -10,8 +10,10 @@ import pytest
 
 from host.settings import Settings
 from interchange.export import export
+from interchange.vllm_json import vllm_results
 from lab.study import Load
 from tests.interchange.sample_files import SAMPLES
+from tests.lab.metrics.test_rounds import REQUESTS, TWO, WINDOWS
 from tests.warehouse.runs import BASELINE_ARM, counters, failed_request, request, write_run
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
@@ -72,6 +74,17 @@ def test_every_value_has_vllms_unit(objects: list[dict[str, Any]]) -> None:
         [[], []],
     )
     assert rated["errors"] == ["", "connection reset", "the request never ended"]
+
+
+def test_the_throughput_of_a_run_in_rounds_is_vllms_too(settings: Settings) -> None:
+    """Ours leaves out the ends of each window, so that it may be more than tokens / duration, and than the total."""
+    write_run(settings.bundles, REQUESTS, load=TWO, windows=WINDOWS)
+    ingest_all(settings)
+    with open_warehouse(settings.warehouse_file) as connection:
+        (result,) = vllm_results(connection, ["job-1"])
+        ((ours,),) = connection.execute("SELECT output_tok_per_s FROM results WHERE run_id = 'run-1'").fetchall()
+    assert result["output_throughput"] == pytest.approx(result["total_output_tokens"] / result["duration"])
+    assert result["output_throughput"] < ours
 
 
 def test_requests_that_do_not_fit_into_arrays_are_left_out(objects: list[dict[str, Any]]) -> None:

@@ -187,16 +187,22 @@ def _filled(empty: Mapping[str, _T | None], recorded: Mapping[str, _T | None]) -
     return {**empty, **recorded}
 
 
-_SINGLE = ("ttft", "tpot", "e2e")
 _GAPS = {"icl": "chunk_gaps_ms", "itl": "token_gaps_ms"}
 
 
 def latencies_of(completed: ImportedRequests) -> dict[str, Samples]:
-    """Return all values of each latency in ms; no gaps if one request's gaps are unknown."""
+    """Return all values of each latency in ms; none if one request's are unknown.
+
+    An answer without a token has no TTFT, and one of a single token no TPOT. Some tools do not count tokens: there an
+    answer without a TTFT is one without text.
+    """
     values: dict[str, Samples] = {}
-    for name in _SINGLE:
+    tokens = completed.numbers("completion_tokens")
+    have = {"ttft": tokens >= 1, "tpot": ~(tokens < 2), "e2e": np.ones(len(completed), dtype=np.bool_)}
+    for name, has in have.items():
         latency_ms = completed.numbers(f"{name}_ms")
-        values[name] = latency_ms[~np.isnan(latency_ms)]
+        known = ~np.isnan(latency_ms)
+        values[name] = latency_ms[known] if known[has].all() else np.zeros(0)
     for name, column in _GAPS.items():
         gaps_ms = completed.lists(column)
         values[name] = gaps_ms.values if gaps_ms.known.all() else np.zeros(0)

@@ -39,8 +39,9 @@ _RUNS = """
         avg(energy_j_per_output_token) AS energy_j_per_output_token,
         CASE WHEN count(start_s) = count(*) THEN sum(start_s) END AS start_s,
         CASE WHEN count(goodput_request_per_s) = count(*) THEN sum(goodput_request_per_s * duration_s) END AS good,
-        sum(requests_completed + requests_failed) AS sent, list(duration_s) AS durations_s,
-        list(completion_tokens) AS tokens
+        CASE WHEN count(requests_completed + requests_failed) = count(*)
+            THEN sum(requests_completed + requests_failed) END AS sent,
+        list(duration_s) AS durations_s, list(completion_tokens) AS tokens
     FROM shared WHERE concurrency IS NOT NULL AND pattern IS NOT NULL
     GROUP BY ALL ORDER BY workload, concurrency, pattern, is_baseline DESC, arm
 """
@@ -126,7 +127,8 @@ def costs_without_savings(
 
 def _cost(row: Row, price: Price) -> ArmCost:
     per_hour, energy_j = price.per_hour, row["energy_j_per_output_token"]
-    windows = [Window(s, n) for s, n in zip(row["durations_s"], row["tokens"], strict=True) if s and n]
+    is_known = None not in (*row["durations_s"], *row["tokens"])
+    windows = map(Window, row["durations_s"], row["tokens"]) if is_known else ()
     return ArmCost(
         cell=CellKey.of(row),
         arm=row["arm"],

@@ -16,8 +16,12 @@ from lab.metrics.histogram import quantile
 from warehouse.queries.results import COMPARABLE, frame
 
 _NAME = re.compile(rf"({'|'.join(LATENCIES)})_p(\d{{1,2}}(?:\.\d{{1,3}})?)_ms")
-#: Latencies with one value per request, which the view `requests` has.
-_OF_REQUESTS = ("ttft", "tpot", "e2e")
+#: Latencies with one value per request, which the view `requests` has, and which answers have one.
+_OF_REQUESTS = {
+    "ttft": "completion_tokens >= 1",
+    "tpot": "completion_tokens >= 2 OR completion_tokens IS NULL",
+    "e2e": "true",
+}
 
 
 def name_of(latency: str, percent: float) -> str:
@@ -31,7 +35,7 @@ def is_free(name: str) -> bool:
 
 
 def of_runs(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str], name: str) -> pd.Series:
-    """Return the percentile in ms by run; runs without single requests are left out.
+    """Return the percentile in ms by run; runs without single requests, or with an unknown one, are left out.
 
     Latencies of requests are exact, linear between neighbours; latencies of tokens and chunks come from the runs'
     histograms, which are exact to half a per cent.
@@ -39,7 +43,8 @@ def of_runs(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str], name: str) -
     latency, _, percent = name.removesuffix("_ms").partition("_p")
     share = float(percent) / 100
     if latency in _OF_REQUESTS:
-        rows = frame(con, _EXACT.format(latency=latency), [share, list(run_ids)])
+        exact = _EXACT.format(latency=latency, has_one=_OF_REQUESTS[latency])
+        rows = frame(con, exact, [share, list(run_ids)])
         return rows.set_index("run_id")["value"].dropna()
     counts = frame(con, _COUNTS, [latency, list(run_ids)])
     values = {
@@ -52,6 +57,7 @@ def of_runs(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str], name: str) -
 _EXACT = """
     SELECT run_id, quantile_cont({latency}_ms, $1::DOUBLE) AS value FROM requests
     WHERE run_id IN (SELECT unnest($2::TEXT[])) AND is_completed GROUP BY run_id
+    HAVING bool_and({latency}_ms IS NOT NULL OR NOT coalesce({has_one}, false))
 """
 _COUNTS = """
     SELECT run_id, bucket, count FROM histograms WHERE metric = $1 AND run_id IN (SELECT unnest($2::TEXT[]))

@@ -169,7 +169,7 @@ def _known(name: str, names: Collection[str]) -> str:
     return name
 
 
-#: Numbers of a run computed from its metrics, as SQL over `results`.
+#: Numbers of a run computed from its metrics, as SQL over `results`. A ratio of two hosts would compare the hosts.
 DERIVED: dict[str, str] = {
     "tok_per_s_per_user": "1000 / nullif(tpot_p50_ms, 0)",
     "tok_per_s_per_gpu": "output_tok_per_s / nullif(len(gpus), 0)",
@@ -178,6 +178,7 @@ DERIVED: dict[str, str] = {
         WHERE base.is_baseline AND base.job_id = results.job_id AND base.repeat IS NOT DISTINCT FROM results.repeat
             AND base.workload_label IS NOT DISTINCT FROM results.workload_label
             AND base.pattern IS NOT DISTINCT FROM results.pattern
+            AND (base.host IS NOT DISTINCT FROM results.host OR coalesce(results.tool, 'drafthouse') <> 'drafthouse')
     ), 0)""",
 }
 #: All numbers that `runs` can give.

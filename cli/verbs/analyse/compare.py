@@ -185,7 +185,7 @@ def compare_groups(
     if as_json:
         print_json([asdict(group) for group in groups])
         return
-    head = ("workload", "concurrency", by, "arm", "requests", of, "ratio", "verdict", "acceptance length")
+    head = ("workload", "pattern", by, "arm", "requests", of, "ratio", "verdict", "acceptance length")
     print_table(head, [_group_row(group) for group in groups])
 
 
@@ -193,7 +193,7 @@ def _group_row(group: Group) -> tuple[object, ...]:
     ratio_words = "" if group.ratio is None else ratio(group.ratio.value, group.ratio.low, group.ratio.high)
     length = None if group.length is None else group.length.value
     step = group.turn if group.context_tokens is None else group.context_tokens
-    head = (group.workload, group.concurrency, step, group.arm, group.requests)
+    head = (group.workload, group.pattern, step, group.arm, group.requests)
     return (*head, figure(group.mean_ms), ratio_words, group.word, figure(length))
 
 

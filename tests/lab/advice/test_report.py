@@ -61,8 +61,8 @@ def test_a_picture_is_referred_to_only_where_there_is_one() -> None:
 
 def test_what_changes_within_a_session_is_a_table_of_its_own() -> None:
     rows = (
-        Step("chat|s", 1, "1", "draft", Interval(0.9, 0.8, 1.0), "faster", 2.125),
-        Step("chat|s", 1, "9–16", "draft", Interval(1.2, 1.1, 1.3), "slower", None),
+        Step("chat|s", "c1", "1", "draft", Interval(0.9, 0.8, 1.0), "faster", 2.125),
+        Step("chat|s", "c1", "9–16", "draft", Interval(1.2, 1.1, 1.3), "slower", None),
     )
     steps = Steps("turn of the session", "Time per output token mean", rows, ("draft: pays up to 8",))
     answered = answer([judged("draft", 1, "faster")], metric="output_tok_per_s", baseline="no draft")
@@ -71,10 +71,10 @@ def test_what_changes_within_a_session_is_a_table_of_its_own() -> None:
     assert lines[began + 2 : began + 8] == [
         "- draft: pays up to 8",
         "",
-        "| workload | concurrency | turn of the session | arm | ratio [95 %] | verdict | acceptance length |",
+        "| workload | load | turn of the session | arm | ratio [95 %] | verdict | acceptance length |",
         "| --- | --- | --- | --- | --- | --- | --- |",
-        r"| chat\|s | 1 | 1 | draft | 0.90× [0.80, 1.00] | ▲ faster | 2.12 |",
-        r"| chat\|s | 1 | 9–16 | draft | 1.20× [1.10, 1.30] | ▼ slower |  |",
+        r"| chat\|s | c1 | 1 | draft | 0.90× [0.80, 1.00] | ▲ faster | 2.12 |",
+        r"| chat\|s | c1 | 9–16 | draft | 1.20× [1.10, 1.30] | ▼ slower |  |",
     ]
 
 

@@ -153,3 +153,20 @@ def test_the_strict_reading_of_the_table(table: list[Comparison]) -> None:
         ("faster", 0.013494, 1.0, 0, 1.02273, 1.21443),
         ("faster", 0.002213, 1.0, 0, 1.1508, 1.43203),
     ]
+
+
+def test_a_cell_of_equal_repeats_has_no_width_and_changes_no_other_cell() -> None:
+    """Greedy acceptance, say: for one ratio in seven the variance of three equal logarithms is 1e-35 instead of 0."""
+    noisy = [cell(place, 1.06) for place in range(5)]
+    alone = [numbers(comparison.ratio) for comparison in compare_cells(noisy, "higher")]
+    candidates = [100 + place / 3 for place in range(1, 300)]
+    rounded = [each for each in candidates if np.log(np.full(3, each / 100)).var() > 0]
+    for candidate in (candidates[0], *rounded[:3]):
+        plain, draft = (
+            [RunSample(f"{arm}-{repeat}", arm, repeat, value) for repeat in range(3)]
+            for arm, value in (("plain", 100.0), ("draft", candidate))
+        )
+        equal = CellRuns(plain, draft)
+        *others, last = (numbers(comparison.ratio) for comparison in compare_cells([*noisy, equal], "higher"))
+        assert others == alone
+        assert last == pytest.approx((candidate / 100,) * 3)

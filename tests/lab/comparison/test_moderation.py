@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from lab.comparison.moderation import moderated
+from lab.comparison.moderation import moderated, repetitions
 
 #: The last cell is wild.
 FIVE = [1e-4, 2e-4, 5e-5, 4e-4, 1e-2]
@@ -127,3 +128,14 @@ def test_fewer_than_three_cells_or_six_degrees_of_freedom_moderate_nothing() -> 
     assert scatters[0] is not None
     assert (scatters[0].variance, scatters[0].df) == pytest.approx((0.000156929345, 2.74921996), rel=1e-6)
     assert scatters[0].source == "the scatter of 2 like cells"
+
+
+def test_the_rounding_of_equal_repeats_is_no_scatter() -> None:
+    """The variance of three equal numbers is 0 for most numbers and 1e-32 for others."""
+    rounding = float(np.full(3, 0.7).var(ddof=1))
+    assert rounding > 0
+    assert moderated([*FIVE, rounding], [2] * 6, [1] * 6) == moderated([*FIVE, 0.0], [2] * 6, [1] * 6)
+    earlier = [moderated(FIVE, [2] * 5, [1] * 5, [*HISTORY, [measured] * 7]) for measured in (2.0, 5.0, 17.0)]
+    assert earlier == [earlier[0]] * 3
+    noise = np.array([1.0, 1.0, -2.0])
+    assert repetitions([{"start"}] * 2, [1e-17 * noise, 0.01 * noise]) == [1.0, 1.0]

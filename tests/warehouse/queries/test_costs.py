@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from host.settings import Settings
@@ -194,6 +195,23 @@ def test_the_cheapest_arm_within_the_slo_is_chosen(
     assert best is not None
     assert best.arm == "plain"
     assert (best.per_million_output_tokens or 0) > (by_arm["drafted"].per_million_output_tokens or 0)
+
+
+def test_what_one_repeat_lacks_makes_its_sum_over_repeats_unknown(settings: Settings) -> None:
+    """A file may record neither how many requests failed nor all tokens."""
+    for repeat in range(2):
+        write(settings, RunSpec("plain", repeat), slo=Slo(e2e_ms=1e9))
+    ingest_all(settings)
+    known = costs(settings)["plain", "c4"]
+    assert known.within_slo == 1.0
+    assert known.with_start_up is not None
+    with duckdb.connect(settings.warehouse_file) as warehouse:
+        warehouse.execute(
+            "UPDATE run_metrics SET requests_failed = NULL, completion_tokens = NULL WHERE run_id LIKE '%1'"
+        )
+    unknown = costs(settings)["plain", "c4"]
+    assert (unknown.within_slo, unknown.with_start_up) == (None, None)
+    assert unknown.per_million_output_tokens == known.per_million_output_tokens
 
 
 def test_without_an_slo_nothing_keeps_one(settings: Settings) -> None:

@@ -24,12 +24,22 @@ from lab.errors import QueryError
 from lab.metrics.histogram import quantile
 from lab.study import Arm, Load, Speculation, Workload
 from tests.actors import ADMIN
-from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, circumstances, request, run_record, write_run
+from tests.warehouse.runs import (
+    BASELINE_ARM,
+    DRAFT_ARM,
+    circumstances,
+    ingested,
+    request,
+    run_record,
+    write_at_rate,
+    write_run,
+)
 from warehouse.app_db import curated, price_book
 from warehouse.app_db.engine import open_engine
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import free_percentiles, slices
+from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.slices import DIMENSIONS, VALIDITIES, Filters
 
@@ -184,6 +194,32 @@ def test_what_others_found_is_of_the_methods_asked_for(sliced: duckdb.DuckDBPyCo
     assert set(found["source"]) == {"eagle3-blackwell-2026-02", "redhat-moe-2026"}
     assert found["speedup"].between(0.6, 1.3).all()
     assert slices.speedups_of_others(sliced, ("ngram",)).empty
+
+
+def test_no_percentile_is_of_the_known_requests_alone(settings: Settings) -> None:
+    """An answer of one token has no time per token; one whose tokens are unknown has an unknown one."""
+    for run_id, tokens in (("single", 1), ("unknown", None)):
+        requests = (request(), request(index=1, completion_tokens=tokens, chunk_tokens=None))
+        write_run(settings.bundles, requests, run_id=run_id)
+    with ingested(settings) as connection:
+        measured = Filters((("origin", ("measured",)),), validity="any")
+        runs = slices.runs(connection, measured, ["tpot_p50_ms", "tpot_p75_ms", "ttft_p75_ms"])
+    single, unknown = runs.sort_values("run_id").to_dict("records")
+    assert (single["tpot_p50_ms"], single["tpot_p75_ms"]) == pytest.approx((100.0, 100.0))
+    assert np.isnan([unknown["tpot_p50_ms"], unknown["tpot_p75_ms"]]).all()
+    assert runs["ttft_p75_ms"].notna().all()
+
+
+def test_a_speed_up_is_to_the_baseline_of_the_same_host(settings: Settings) -> None:
+    """The second repeat moved: its baseline was measured again elsewhere, and its draft was not."""
+    for repeat, arm, host in ((0, "base", "h1"), (0, "draft", "h1"), (1, "base", "h2"), (1, "draft", "h1")):
+        speed = {"base": 100, "draft": 150}[arm]
+        write_at_rate(settings, arm, repeat, speed, circumstances=circumstances(host=host))
+    with ingested(settings) as connection:
+        runs = slices.runs(connection, Filters(validity="any", chosen=(("arm", ("draft",)),)), ["speedup"])
+        (pair,) = compare_study(connection, "job-1").pairs
+    assert runs.sort_values("repeat")["speedup"].tolist() == [1.5, pytest.approx(float("nan"), nan_ok=True)]
+    assert pair.comparison.repeats == 1
 
 
 def test_the_filter_that_excludes_everything_is_named(sliced: duckdb.DuckDBPyConnection) -> None:

@@ -175,6 +175,7 @@ def ended_run(arm: str, repeat: int, tok_per_s: float | None, **changes: Any) ->
         "pattern": "c1-n4",
         "concurrency": 1,
         "repeat": repeat,
+        "host": "h1",
         "status": "completed" if tok_per_s else "failed",
         "is_valid": True,
         "output_tok_per_s": tok_per_s,
@@ -194,15 +195,27 @@ def test_runs_are_rows_with_the_ratio_so_far_the_last_one_first() -> None:
         ended_run("plain", 1, 100.0),
         ended_run("drafted", 2, 500.0, is_valid=False),
         ended_run("drafted", 3, 400.0, pattern="c8-n4"),
+        ended_run("drafted", 4, 900.0),
+        ended_run("plain", 4, 300.0, host="h2"),  # no ratio of two hosts
     ]
     frame = pd.DataFrame([{**row, "started_at": NOW + timedelta(seconds=at)} for at, row in enumerate(measured)])
     rows = runs.table(frame).to_dict("records")[::-1]
-    assert [row["ratio"] for row in rows] == ["baseline", "1.50×", "–", "2.12×", "baseline", "–", "–"]
+    assert [row["ratio"] for row in rows] == [
+        "baseline",
+        "1.50×",
+        "–",
+        "2.12×",
+        "baseline",
+        "–",
+        "–",
+        "2.12×",
+        "baseline",
+    ]
     assert [row["state"] for row in rows[2:6]] == [["failed"], ["completed"], ["completed"], ["invalid"]]
     assert (rows[1]["tok_per_s"], rows[1]["ttft"], rows[1]["repeat"]) == ("150", "41.7", 1)
     assert (rows[2]["tok_per_s"], rows[2]["error"]) == ("–", "ValueError: no")
     assert "others" not in rows[0]
-    busy = runs.table(frame.assign(other_cpu_percent=[80.04, *[float("nan")] * 6])).to_dict("records")[::-1]
+    busy = runs.table(frame.assign(other_cpu_percent=[80.04, *[float("nan")] * 8])).to_dict("records")[::-1]
     assert [row["others"] for row in busy[:2]] == ["80.0", "–"]
 
 

@@ -30,12 +30,13 @@ class Group:
     """One arm at one turn or context of one load, all runs together.
 
     `ratio` is of the means of `metric` to the baseline's, None for the baseline itself and without its runs; `word` is
-    the verdict on it.
+    the verdict on it. `pattern` is the load's name.
     """
 
     arm: str
     is_baseline: bool
     workload: str
+    pattern: str
     concurrency: int
     turn: int | None
     context_tokens: int | None
@@ -50,14 +51,15 @@ class Group:
 _ROWS = """
     SELECT r.run_id, r.job_id, r.arm, coalesce(r.is_baseline, false) AS is_baseline, r.repeat, r.launch_index,
         r.taken_over_from, coalesce(r.until_decided, false) AS until_decided, r.workload_label AS workload,
-        r.concurrency,
+        r.pattern, r.concurrency, r.arm_id,
         CASE WHEN r.origin = 'measured' OR r.tool = 'drafthouse' THEN r.host END AS host,
         r.num_speculative_tokens,
         g.turn, g.context_tokens, g.requests, g.num_drafts, g.num_accepted_tokens, g.acceptance_length,
         g."{metric}" AS number
     FROM request_groups AS g JOIN valid_latest_runs AS r USING (run_id)
     WHERE list_contains(?, r.job_id) AND g.grain = ? AND r.concurrency IS NOT NULL
-    ORDER BY workload, concurrency, turn, context_tokens, NOT is_baseline, arm, r.started_at, run_id
+        AND r.pattern IS NOT NULL
+    ORDER BY workload, concurrency, pattern, turn, context_tokens, NOT is_baseline, arm, r.started_at, run_id
 """
 
 
@@ -75,7 +77,7 @@ def by_group(
     """
     rows = _rows(con, study, grain, metric)
     name = _baseline(rows, baseline)
-    groups = _grouped(rows, ("workload", "concurrency", "turn", "context_tokens"))
+    groups = _grouped(rows, ("workload", "pattern", "concurrency", "turn", "context_tokens"))
     compared = _compared(groups, name)
     return [
         _group(arm, arm_rows, compared.get((key, arm)))
@@ -115,7 +117,10 @@ def _compared(groups: _Rows, baseline: str | None) -> dict[tuple[GroupKey, str],
         if baseline is not None and baseline in arms and arm != baseline
     ]
     cells = [
-        CellRuns(_samples(base), _samples(rows), concurrency=float(rows[0]["concurrency"])) for _, _, base, rows in both
+        CellRuns(
+            _samples(base), _samples(rows), control=_identical(base, rows), concurrency=float(rows[0]["concurrency"])
+        )
+        for _, _, base, rows in both
     ]
     judged = map(Judged, comparisons := compare_cells(cells, "lower"), verdicts(comparisons))
     pairs = zip(both, judged, strict=True)
@@ -126,6 +131,10 @@ def _samples(rows: Sequence[Row]) -> list[RunSample]:
     return [sample(row, row["workload"]) for row in rows]
 
 
+def _identical(base: Sequence[Row], rows: Sequence[Row]) -> bool:
+    return base[0]["arm_id"] is not None and base[0]["arm_id"] == rows[0]["arm_id"]
+
+
 def _group(arm: str, rows: Sequence[Row], compared: Judged | None) -> Group:
     first = rows[0]
     known = [row["number"] for row in rows if row["number"] is not None]
@@ -133,6 +142,7 @@ def _group(arm: str, rows: Sequence[Row], compared: Judged | None) -> Group:
         arm=arm,
         is_baseline=first["is_baseline"],
         workload=first["workload"],
+        pattern=first["pattern"],
         concurrency=first["concurrency"],
         turn=first["turn"],
         context_tokens=first["context_tokens"],
@@ -159,15 +169,20 @@ def surfaces(con: duckdb.DuckDBPyConnection, study: str, *, baseline: str | None
     """Return the surface of each candidate over concurrency and length of context, in time per output token.
 
     Workloads of the same concurrency and context are taken together, each compared with the baseline's runs of the
-    same prompts. Contexts come from workloads of several lengths, or from sessions that grow.
+    same prompts. Contexts come from workloads of several lengths, or from sessions that grow. Left out are controls,
+    and concurrencies at which there are several loads.
     """
     rows = _rows(con, study, "context", "tpot_mean_ms")
+    loads: dict[int, set[str]] = {}
+    for row in rows:
+        loads.setdefault(row["concurrency"], set()).add(row["pattern"])
+    rows = [row for row in rows if len(loads[row["concurrency"]]) == 1]
     name = _baseline(rows, baseline)
     groups = _grouped(rows, ("concurrency", "context_tokens"))
     cells: dict[str, list[SurfaceCell]] = {}
     drafted = {str(row["arm"]): row["num_speculative_tokens"] for row in rows}
     for (key, arm), compared in _compared(groups, name).items():
-        if (gain := compared.gain) is None:
+        if (gain := compared.gain) is None or compared.comparison.control:
             continue
         concurrency, context = (int(str(part)) for part in key)
         arm_rows = groups[key][arm]

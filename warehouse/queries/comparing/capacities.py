@@ -104,9 +104,10 @@ def _by_arm(rows: Sequence[Row], values: Sequence[float | None]) -> list[ArmRuns
     trials_of: dict[tuple[CellKey, str], list[tuple[Row, RunSample]]] = {}
     for row, value in zip(rows, values, strict=True):
         block, launch = (row["job_id"], row["repeat"], *host_of(row)), launch_of(row)
-        # a repeat's 95 % interval is taken as that of a normal distribution of the logarithm, so that repeats that end
-        # at the same number of requests at once do not make a ratio without a width
-        log_variance = (math.log(row["high"] / row["low"]) / 3.92) ** 2 if row["low"] and row["high"] else 0.0
+        # A repeat's 95 % interval is taken as that of a normal distribution of the logarithm, so that repeats that end
+        # at the same number of requests at once do not make a ratio without a width: 8 at once are 8 to almost 9.
+        high = None if row["high"] is None else row["high"] + (row["find"] == "concurrency")
+        log_variance = (math.log(high / row["low"]) / 3.92) ** 2 if row["low"] and high else 0.0
         sample = RunSample(row["run_id"], row["arm"], block, value, launch=launch, log_variance=log_variance)
         trials_of.setdefault((CellKey.of(row), row["arm"]), []).append((row, sample))
     return [

@@ -85,7 +85,7 @@ def _steps(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> repor
         rows = tuple(
             report.Step(
                 group.workload,
-                group.concurrency,
+                group.pattern,
                 step_label(grain, step),
                 group.arm,
                 group.ratio,

@@ -170,12 +170,12 @@ def steps(selection: Selection, grain: Literal["turn", "context"]) -> pd.DataFra
     (the ratio) and requests, for every arm of the chosen workload and load.
     """
     arms = {*selection.candidates, selection.baseline}
-    here = (selection.workload, next((pair.cell.concurrency for pair in selection.here), None))
+    here = (selection.workload, selection.load)
     rows: list[dict[str, Any]] = []
     for title, metric in _STEPS.items():
         for group in compare_data.groups(selection.job_id, grain, metric, baseline=selection.baseline):
             at = group.turn if grain == "turn" else group.context_tokens
-            if at is None or (group.workload, group.concurrency) != here or group.arm not in arms:
+            if at is None or (group.workload, group.pattern) != here or group.arm not in arms:
                 continue
             about = {"arm": group.arm, "step": step_label(grain, at), "order": at, "requests": group.requests}
             if metric == "tpot_mean_ms" and group.length is not None:
@@ -329,7 +329,7 @@ CROSSINGS = columns(
     concurrency=Column("Crosses 1× at concurrency", "%.1f"),
     low={"format": "%.1f", "help": _END, "width": None},
     high={"format": "%.1f", "help": _END, "width": None},
-    sure=Column("Sure", help="Whether the intervals on both sides of the crossing exclude 1×", is_flag=True),
+    sure=Column("Sure", help="Whether the interval of every measured gain excludes 1×", is_flag=True),
 )
 
 

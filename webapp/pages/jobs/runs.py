@@ -96,32 +96,36 @@ def table(runs: pd.DataFrame) -> pd.DataFrame:
 
 def running_ratios(runs: pd.DataFrame) -> list[float | None]:
     """Return for each run, in the order of measuring, the geometric mean of its arm's ratios to the baseline in this
-    cell, over the repeats so far in which both are valid; None without any, and for the baseline.
+    cell, over the repeats so far in which both are valid and of one host; None without any, and for the baseline.
     """
     rows = runs.to_dict("records")
     measured = {_key(row): _known(row["output_tok_per_s"]) for row in rows if _state(row) == "completed"}
     baseline = next((row["arm"] for row in rows if row["is_baseline"]), None)
-    so_far: dict[Hashable, list[int]] = {}
+    so_far: dict[Hashable, list[_Block]] = {}
     ratios: list[float | None] = []
     for row in rows:
-        arm, cell, repeat = key = _key(row)
+        arm, cell, block = key = _key(row)
         if arm == baseline or key not in measured:
             ratios.append(None)
             continue
-        repeats = so_far.setdefault((arm, cell), [])
-        repeats.append(repeat)
+        blocks = so_far.setdefault((arm, cell), [])
+        blocks.append(block)
         logs = [
             math.log(mine / theirs)
-            for each in repeats
+            for each in blocks
             if (mine := measured.get((arm, cell, each))) and (theirs := measured.get((baseline, cell, each)))
         ]
         ratios.append(math.exp(sum(logs) / len(logs)) if logs else None)
     return ratios
 
 
-def _key(row: dict[Hashable, Any]) -> tuple[Any, tuple[Any, ...], int]:
+#: The repeat and the host of a run.
+_Block = tuple[int, Any]
+
+
+def _key(row: dict[Hashable, Any]) -> tuple[Any, tuple[Any, ...], _Block]:
     cell = tuple(None if pd.isna(row[name]) else row[name] for name in _CELL)
-    return row["arm"], cell, int(row["repeat"])
+    return row["arm"], cell, (int(row["repeat"]), row["host"])
 
 
 def _known(value: Any) -> float | None:

@@ -203,7 +203,7 @@ def test_arms_are_compared_by_context_and_turns_need_sessions(studied: Home) -> 
     assert {group["word"] for group in drafted} == {"faster"}
     assert all(group["ratio"]["value"] < 1 for group in drafted)  # of times
     head, *lines = studied.ask("compare", "small", "--by", "context", "--metric", "e2e_mean_ms").stdout.splitlines()
-    assert head.split()[:6] == ["workload", "concurrency", "context", "arm", "requests", "e2e_mean_ms"]
+    assert head.split()[:6] == ["workload", "pattern", "context", "arm", "requests", "e2e_mean_ms"]
     assert len(lines) == len(groups)
     for option in (("--by", "context"), ("--judge-again",)):  # CI would take their exit status 0 for an answer
         refusal = studied.refusal("compare", "small", *option, "--fail-if-slower", "5%")

@@ -60,12 +60,12 @@ def test_a_study_of_sessions_has_a_table_by_turn(tmp_path: Path) -> None:
     began = lines.index("**Time per output token mean by turn of the session**")
     table = lines[lines.index("| --- | --- | --- | --- | --- | --- | --- |", began) + 1 :]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table[: table.index("")]]
-    found = [(concurrency, turn, verdict, length) for _, concurrency, turn, _, _, verdict, length in rows]
+    found = [(load, turn, verdict, length) for _, load, turn, _, _, verdict, length in rows]
     assert found == [
-        ("1", "1", "▲ faster", "1.50"),
-        ("1", "2", "▲ faster", "3.00"),
-        ("16", "1", "▼ slower", "1.50"),
-        ("16", "2", "▲ faster", "3.00"),
+        ("c1-n16", "1", "▲ faster", "1.50"),
+        ("c1-n16", "2", "▲ faster", "3.00"),
+        ("c16-n16", "1", "▼ slower", "1.50"),
+        ("c16-n16", "2", "▲ faster", "3.00"),
     ]
     assert lines[began + 2].startswith("- draft: ")
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +15,9 @@ from lab.comparison.effect import Interval
 from lab.comparison.surface import prediction_sentences, sentence
 from lab.errors import QueryError
 from lab.published.golden import GoldenLength
-from tests.warehouse.queries.comparing.session_study import ingest_sessions
-from tests.warehouse.runs import request, write_run
+from lab.study import Load
+from tests.warehouse.queries.comparing.session_study import WORKLOAD, ingest_sessions, turn
+from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, cell, request, write_run
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import slices
 from warehouse.queries.comparing.by_group import by_group, surfaces
@@ -74,6 +78,58 @@ def test_a_draft_is_held_against_what_another_ones_rounds_cost(settings: Setting
     ]
 
 
+def test_two_loads_of_one_concurrency_are_compared_apart_and_on_no_map(settings: Settings) -> None:
+    """A closed loop and a rate: with the rate the draft takes longer instead of shorter."""
+    for repeat, load, arm in itertools.product(
+        range(3),
+        (Load(max_concurrency=4, num_prompts=16), Load(max_concurrency=4, num_prompts=16, request_rate_rps=2.0)),
+        (BASELINE_ARM, DRAFT_ARM),
+    ):
+        took_s = 0.3 if arm == BASELINE_ARM else (0.6 if load.request_rate_rps else 0.15) * (1 + 0.01 * repeat)
+        write_run(
+            settings.bundles,
+            (turn(1, took_s),),
+            run_id=f"{arm.name} {load.name} {repeat}",
+            arm=arm,
+            is_baseline=arm == BASELINE_ARM,
+            load=load,
+            workload=WORKLOAD,
+            repeat=repeat,
+        )
+    ingest_all(settings)
+    with open_warehouse(settings.warehouse_file) as con:
+        drafts = [group for group in by_group(con, "job-1", "turn") if group.arm == "draft"]
+        assert surfaces(con, "job-1") == {}
+    found: dict[str, Any] = {
+        group.pattern: (group.concurrency, group.ratio and group.ratio.value, group.word) for group in drafts
+    }
+    assert found == {
+        "c4-n16": (4, pytest.approx(0.505, abs=0.001), "faster"),
+        "c4-n16-2rps-b1": (4, pytest.approx(2.02, abs=0.001), "slower"),
+    }
+
+
+def test_a_control_gets_no_verdict_at_any_turn_and_has_no_map(settings: Settings) -> None:
+    for repeat, (name, arm_id, took_s) in itertools.product(
+        range(3), (("base", "same", 0.3), ("again", "same", 0.33), ("draft", "other", 0.2))
+    ):
+        write_run(
+            settings.bundles,
+            (turn(1, took_s * (1 + 0.001 * repeat)),),
+            run_id=f"{name} {repeat}",
+            arm=BASELINE_ARM.model_copy(update={"name": name}),
+            is_baseline=name == "base",
+            workload=WORKLOAD,
+            repeat=repeat,
+            identity=cell(name, arm_id=arm_id),
+        )
+    ingest_all(settings)
+    with open_warehouse(settings.warehouse_file) as con:
+        words = {group.arm: group.word for group in by_group(con, "job-1", "turn")}
+        assert words == {"base": None, "again": "control", "draft": "faster"}
+        assert list(surfaces(con, "job-1")) == ["draft"]
+
+
 def test_programs_read_the_surface_as_a_document(studied: Settings) -> None:
     with open_warehouse(studied.warehouse_file) as con:
         found = surfaces(con, "job-1")
@@ -95,6 +151,14 @@ def test_the_examples_of_the_sql_page_find_turns_and_contexts(studied: Settings)
     alone = by_turn[(by_turn["arm"] == "draft") & (by_turn["concurrency"] == 1)]
     assert alone[["turn", "acceptance_length", "requests"]].to_numpy().tolist() == [[1, 1.5, 3], [2, 3.0, 3]]
     assert sorted(set(by_context["context_tokens"])) == [256, 1024]
+
+
+def test_the_query_of_the_documentation_gives_the_length_by_turn(studied: Settings) -> None:
+    text = (Path(__file__).parents[4] / "docs" / "numbers.md").read_text()
+    (query,) = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    assert run_sql(studied, query).table.to_pylist() == [
+        {"arm": "draft", "turn": turn, "length": length} for turn, length in ((1, 1.5), (2, 3.0))
+    ] + [{"arm": "no draft", "turn": turn, "length": None} for turn in (1, 2)]
 
 
 def test_explore_draws_the_groups_of_each_run(studied: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import pytest
 
 from host.settings import Settings
@@ -46,6 +47,22 @@ def test_the_ratio_of_capacities_has_an_interval_and_a_verdict(searched: Setting
     assert draft.pair is not None
     assert draft.pair.verdict == pair.verdict
     assert draft.sentence("no draft").startswith(f"{draft.arm.arm} carries {ratio.value:.2f}× [{ratio.low:.2f}, ")
+
+
+def test_two_repeats_that_end_at_8_and_at_9_at_once_do_not_tell_arms_apart(settings: Settings) -> None:
+    """Identical arms that carry about 9.0 end so in one study of eight."""
+    write_search(settings.bundles, repeats=2)
+    ingest_all(settings)
+    with duckdb.connect(settings.warehouse_file) as warehouse:
+        found = "if(is_baseline, 8, 9)"
+        warehouse.execute(f"UPDATE capacities SET capacity = {found}, low = {found}, high = {found}")
+    with open_warehouse(settings.warehouse_file) as con:
+        (pair,) = compare_study(con, "job-search", "capacity").pairs
+    ratio = pair.comparison.ratio
+    assert ratio is not None
+    assert ratio.low is not None
+    assert ratio.low < 1 < ratio.value == 9 / 8
+    assert pair.verdict.word == "inconclusive"
 
 
 def test_a_repeat_measured_on_two_hosts_is_no_pair_of_one(settings: Settings) -> None:
