@@ -72,7 +72,7 @@ def show_bar(*, is_of_study: bool) -> Bar:
         )
         if chosen is not None:
             _show_state(url_params.job_id_of(chosen))
-        failure = None if default is None or chosen not in (None, default) else newer_failure(studies, jobs)
+        failure = None if default is None or chosen not in (None, default) else newer_failure(studies, jobs, default)
         if failure is not None:
             _show_failure("A newer study", *failure)
     if chosen is None:
@@ -125,33 +125,36 @@ def _moments(studies: pd.DataFrame) -> pd.Series:
     return pd.to_datetime(studies["submitted_at"], utc=True)
 
 
-def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job]) -> tuple[Job, str] | None:
-    """Return the newest job that ended without a valid run after the newest study with valid runs was submitted, and
-    how: `failed: OSError: ...`.
+def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job], shown: str | None) -> tuple[Job, str] | None:
+    """Return the newest job that lost runs and has nothing to compare, if it is newer than the study `shown`, and how
+    it ended: `failed: OSError: ...`.
     """
-    valid = studies[studies["runs_completed"] > studies["runs_invalid"]]
-    since = None if valid.empty else _utc(valid.iloc[0]["submitted_at"])
+    shown_id = None if shown is None else url_params.job_id_of(shown)
     if not studies.empty:
-        studies = studies[studies["job_id"].isin([job.job_id for job in jobs])]
+        studies = studies[studies["job_id"].isin([shown_id, *(job.job_id for job in jobs)])]
     by_id = {row["job_id"]: row for _, row in studies.iterrows()}
+    known = by_id.get(shown_id)
+    since = None if known is None else _utc(known["submitted_at"])
     for job in sorted(jobs, key=lambda job: job.submitted_at, reverse=True):
-        if since is None or _utc(job.submitted_at) <= since:
+        if since is not None and _utc(job.submitted_at) <= since:
             return None
-        if how := _ended_without_valid(job, by_id.get(job.job_id)):
+        if how := _ended_without_comparison(job, by_id.get(job.job_id)):
             return job, how
     return None
 
 
-def _ended_without_valid(job: Job, runs: pd.Series | None) -> str | None:
-    """Say how a job ended without a valid run, if it failed or all its runs failed or are invalid; else None."""
-    if job.state not in ("done", "failed") or (runs is not None and runs["runs_completed"] > runs["runs_invalid"]):
+def _ended_without_comparison(job: Job, runs: pd.Series | None) -> str | None:
+    """Say how a job ended, if it failed or lost runs, and no arm can be compared with the baseline; else None."""
+    if job.state not in ("done", "failed") or (runs is not None and runs["is_comparison"]):
         return None
     if job.error:
         return f"failed: {job.error.splitlines()[0]}"
     if runs is None:
         return "failed without an error message" if job.state == "failed" else None
     failed, completed, invalid = (int(runs[name]) for name in ("runs_failed", "runs_completed", "runs_invalid"))
-    return f"has no valid run: {lost_words(failed, invalid, failed + completed)}"
+    lost = lost_words(failed, invalid, failed + completed)
+    lacks = "nothing to compare" if completed > invalid else "no valid run"
+    return f"has {lacks}: {lost}" if lost else None
 
 
 def _chosen(options: Sequence[str], studies: pd.DataFrame, default: str | None) -> str | None:
@@ -291,7 +294,7 @@ def show_empty_state() -> None:
         )
         with empty_state("No results yet: nothing has been measured here", text):
             for job in _jobs()[:1]:
-                if how := _ended_without_valid(job, None):
+                if how := _ended_without_comparison(job, None):
                     _show_failure("The last study", job, how)
             if st.button("Submit the first study", type="primary", icon=":material/add_circle:"):
                 st.switch_page(page_file("submit"))

@@ -17,6 +17,7 @@ from webapp.shared import study_picker
 def test_the_newest_comparison_is_shown_and_a_newer_failure_named(open_page: OpenPage, settings: Settings) -> None:
     good = measure_study(settings, study(name="demo"))
     without_baseline = measure_study(settings, study(name="demo", repeats=2), failing="no draft")
+    assert r"A newer study, demo, has nothing to compare\: 4 of 8 runs failed" in _links(open_page("home"))
     everything_failed = measure_study(settings, study(name="all failed", arms=[{"name": "x"}]), failing="x")
     app = open_page("cost")
     assert app.selectbox(key="job").value == f"demo · {good}"
