@@ -16,8 +16,9 @@ from lab.metrics.catalogue import BY_NAME
 #: The rules behind the intervals of a study's answer, in either reading.
 STRICT = "Verdicts are strict: with 95 % confidence no call by a metric is false (Holm)"
 READING = (
-    "The first line of a metric is strict: with 95 % confidence no call by it is false (Holm). Where it says usual "
-    "reading, and in all else, at most 5 % of its calls are expected to be (Benjamini-Hochberg)."
+    "The first line of a metric is strict unless it says usual reading: with 95 % confidence no call by that metric is "
+    "false (Holm). Everything else is the usual reading: at most 5 % of its calls are expected to be false "
+    "(Benjamini-Hochberg)."
 )
 
 

@@ -103,7 +103,7 @@ def test_the_headline_has_the_greatest_lower_bound_of_the_strict_reading() -> No
     assert sentences(answer).headline.startswith(
         "Throughput at concurrency 1: 42 % higher (strict 95 % CI 31 to 54 %), E on "
     )
-    assert sentences(answer).reading.startswith("The first line of a metric is strict: ")
+    assert sentences(answer).reading.startswith("The first line of a metric is strict unless it says usual reading: ")
 
 
 def test_a_study_without_pairs_has_no_answer() -> None:
