@@ -28,7 +28,7 @@ from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, 
 from webapp.charts.vega_spec import plain
 from webapp.shared import dialogs, published_data, url_params
 from webapp.shared.study_picker import REFERENCE_TARGET
-from webapp.shared.text import literal, moment
+from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import View
 
 #: The publisher named in the files.
@@ -213,7 +213,7 @@ def _sized(chart: Any, width: int) -> Any:
 
 def provenance_of_view(parameters: Mapping[str, Sequence[str]], rows: pd.DataFrame | None = None) -> str:
     """Return `gpt-oss-120b · RTX PRO 6000 · vllm 0.32.0 · demo, 2026-11-21` for the jobs of the rows that are shown, or
-    else for the studies that a link names; empty without either.
+    else for the studies that a link names, or for all studies if a query shows rows of none; empty otherwise.
     """
     if rows is None or "job_id" not in rows:
         return _of_link(parameters)
@@ -232,7 +232,18 @@ def _of_link(parameters: Mapping[str, Sequence[str]]) -> str:
     if run := url_params.first(parameters, url_params.RUN):
         found = published_data.run(run)
         labels += [] if found.empty else [str(found.iloc[0]["job_id"])]
+    if not labels and url_params.QUERY in parameters:
+        return _of_all_studies()
     return provenance_of_jobs(map(url_params.job_id_of, labels))
+
+
+def _of_all_studies() -> str:
+    studies = published_data.studies_with_results()
+    if studies.empty:
+        return ""
+    parts = [f"SQL over {count(len(studies), 'study', 'studies')}", _named(studies["target"])]
+    parts += [_named(studies["hardware"]), REFERENCE if set(studies["target"]) == {REFERENCE_TARGET} else ""]
+    return " · ".join(part for part in parts if part)
 
 
 def provenance_of_jobs(jobs: Iterable[str]) -> str:

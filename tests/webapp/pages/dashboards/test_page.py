@@ -216,6 +216,9 @@ def test_a_card_is_about_the_rows_it_shows_rather_than_the_study_of_its_link(
     assert "three arms, 20" in subject
     assert subject.endswith(" · published by a-paper")
     assert "one repeat" not in subject
+    subject = downloads.provenance_of_view({"query": ("a-query",)}, pd.DataFrame({"arm": ["no draft"]}))
+    assert subject.startswith("SQL over 3 studies · reference · ")
+    assert subject.endswith(downloads.REFERENCE)
 
 
 def test_variables_hold_for_all_cards_that_have_them(
