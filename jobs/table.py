@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,8 @@ ACTIVE: tuple[State, ...] = ("queued", "running")
 FINISHED: tuple[State, ...] = ("done", "failed", "cancelled")
 #: In tables: a job that is done although some of its runs failed, or are invalid, or none is valid.
 SOME_FAILED, SOME_INVALID, NONE_VALID = "some failed", "some invalid", "none valid"
+#: What a worker writes before the error of the first failed run.
+_OF_RUNS = re.compile(r"\A\d+ of \d+ runs failed; the first: ")
 #: The event of a queued job that a worker could not read; its detail ends with the traceback.
 SET_ASIDE = "set aside"
 #: The largest priority of a job, negative or positive; fits into an INTEGER.
@@ -84,6 +87,11 @@ class Job:
     host: str | None = None  # that claimed it last; None: none has
     over_hosts: bool = False  # workers of other hosts may measure blocks of it
     runs_invalid: int | None = None  # as `jobs.outcomes` finds them in the warehouse; None: unknown
+
+    @property
+    def cause(self) -> str | None:
+        """Return the error's first line, without the number of failed runs, which tables show beside it."""
+        return _OF_RUNS.sub("", self.error.splitlines()[0]) if self.error else None
 
     @property
     def lost(self) -> str:

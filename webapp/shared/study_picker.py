@@ -147,8 +147,8 @@ def _ended_without_comparison(job: Job, runs: pd.Series | None) -> str | None:
     """Say how a job ended, if it failed or lost runs, and no arm can be compared with the baseline; else None."""
     if job.state not in ("done", "failed") or (runs is not None and runs["is_comparison"]):
         return None
-    if job.error:
-        return f"failed: {job.error.splitlines()[0]}"
+    if job.cause:
+        return f"failed: {job.cause}"
     if runs is None:
         return "failed without an error message" if job.state == "failed" else None
     failed, completed, invalid = (int(runs[name]) for name in ("runs_failed", "runs_completed", "runs_invalid"))
@@ -316,7 +316,7 @@ def chosen_study() -> str:
 
 def _show_without_results(job_id: str, default: str | None) -> None:
     job = published_data.job(job_id)
-    error = "" if job is None or not job.error else f" ({literal(job.error.splitlines()[0])})"
+    error = "" if job is None or not job.cause else f" ({literal(job.cause)})"
     verb = "is unknown here" if job is None else _STATES[job.state]
     has_failed = job is not None and job.state == "failed"
     show, icon = (st.error, ":material/error:") if has_failed else (st.info, ":material/hourglass_empty:")

@@ -317,6 +317,11 @@ def test_the_state_of_a_job_names_what_was_lost(
     assert (found.state_word, found.outcome) == (word, outcome)
 
 
+def test_the_error_in_a_table_begins_with_its_cause() -> None:
+    ended = job(state="failed", error="2 of 4 runs failed; the first: EngineError: no such head\nTraceback")
+    assert list(history.table([ended])["error"]) == ["EngineError: no such head"]
+
+
 def test_a_done_job_says_how_many_of_its_runs_are_invalid(open_page: OpenPage, read_study: ReadStudy) -> None:
     job_id = read_study(study(), miscounted="draft")
     app = open_page("jobs", job=job_id)

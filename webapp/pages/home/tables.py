@@ -71,7 +71,7 @@ def _of_queue(job: Job, results: Mapping[Hashable, Any] | None) -> dict[str, obj
         "runs": _runs_words(results),
         "took": duration(took),
         "ended": job.finished_at,
-        "error": job.error.splitlines()[0] if job.error else None,
+        "error": job.cause,
         "open": _results_link(job.job_id) if results else None,
     }
 

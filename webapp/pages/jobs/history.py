@@ -117,7 +117,7 @@ def table(jobs: Sequence[Job]) -> pd.DataFrame:
             if job.started_at is None or job.finished_at is None
             else duration((job.finished_at - job.started_at).total_seconds()),
             "runs": _runs_done(job),
-            "error": job.error.splitlines()[0] if job.error else None,
+            "error": job.cause,
             "job_id": job.job_id,
         }
         for job in map(with_invalid_runs, jobs)
