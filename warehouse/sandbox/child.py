@@ -7,6 +7,7 @@ read a file or to grow past its limit, the system refuses.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import itertools
 import json
 import os
@@ -19,6 +20,7 @@ import duckdb
 import pyarrow as pa
 
 from warehouse.sandbox.limits import end_with, forbid_opening, limit_memory, limit_time
+from warehouse.sandbox.system_calls import READING, CannotConfineError, confine
 
 #: EXPLAIN, ANALYZE, (FORMAT JSON) and a comment or two may come before the explained statement.
 _MOST_EXPLAIN_TOKENS = 20
@@ -107,7 +109,8 @@ def _archived(connection: duckdb.DuckDBPyConnection, folder: str) -> list[str]:
 
 
 def _shut(connection: duckdb.DuckDBPyConnection, memory_mib: int, readable: list[str]) -> None:
-    """Forbid opening, setting and writing anything, by DuckDB's settings and by the operating system's limits.
+    """Forbid opening, setting and writing anything, by DuckDB's settings, by the operating system's limits, and by a
+    list of allowed system calls where the kernel has such lists.
 
     Only the `readable` files can be opened. The system's limit is then on the number of open files.
     """
@@ -117,6 +120,8 @@ def _shut(connection: duckdb.DuckDBPyConnection, memory_mib: int, readable: list
     connection.execute("BEGIN TRANSACTION READ ONLY")
     limit_memory(memory_mib + _ROOM_MIB)
     forbid_opening(excluding=2 * len(readable))
+    with contextlib.suppress(CannotConfineError):
+        confine(READING, ends=False)  # an error of DuckDB's is a sentence, a process that was ended is none
 
 
 def _refuse_others(connection: duckdb.DuckDBPyConnection, sql: str) -> None:

@@ -1,7 +1,7 @@
 """The process that runs the code of answers on tests, see `warehouse.sandbox.code_runner`.
 
 It reads a JSON object a line, `{"answer": ..., "expected": ...}`, and writes the score of each: 1.0, 0.0 or null. Each
-runs in a child that confines itself first (`warehouse.sandbox.code_filter`) and writes a random token to a pipe after
+runs in a child that confines itself first (`warehouse.sandbox.system_calls`) and writes a random token to a pipe after
 the last test: only that counts, and no exit status, because an answer may end its process before the tests. Nothing
 can be opened by then, so the modules that answers use are imported here, before there is any answer.
 
@@ -30,8 +30,8 @@ from importlib.machinery import BuiltinImporter, ModuleSpec
 from pathlib import Path
 
 from lab.quality.code_answers import compiles, has_tests, head_and_tests, sources
-from warehouse.sandbox.code_filter import confine
 from warehouse.sandbox.limits import end_with, forbid_opening, limit_memory, set_limit
+from warehouse.sandbox.system_calls import confine
 
 #: Processor time of one answer with its tests, and how much longer it may take where others use the processors.
 CPU_S, _ELAPSED_S = 5, 30.0

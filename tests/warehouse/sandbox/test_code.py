@@ -16,8 +16,8 @@ from tests.processes import is_gone
 from tests.warehouse.ingest.processes import until
 from tests.warehouse.sandbox.patience import ENOUGH_S, patient  # noqa: F401 - a fixture
 from warehouse.sandbox import code_runner
-from warehouse.sandbox.code_filter import CannotConfineError, confine
 from warehouse.sandbox.code_runner import scores_by_tests
+from warehouse.sandbox.system_calls import CannotConfineError, confine
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the filter is Linux's")
 TESTS = "assert double(2) == 4"
@@ -186,7 +186,7 @@ def test_no_process_is_left_when_it_is_cancelled() -> None:
 #: A filter that refuses further filters, as a container's own may: prctl(PR_SET_SECCOMP) fails with EPERM.
 _WITHOUT_FILTERS = """
 import asyncio, ctypes, platform, sys
-from warehouse.sandbox import code_filter as ours
+from warehouse.sandbox import system_calls as ours
 prctl, listed = {"x86_64": 157, "aarch64": 167}[platform.machine()], [
     (ours._LOAD, 0, 0, ours._AT_NUMBER),
     (ours._JUMP_IF_EQUAL, 0, 3, 0),

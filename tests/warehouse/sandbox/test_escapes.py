@@ -197,3 +197,27 @@ def test_the_system_opens_and_writes_nothing_whatever_duckdb_would_allow(tmp_pat
     command = (sys.executable, "-c", _TRIED, str(tmp_path / "made"))
     tried = subprocess.run(command, capture_output=True, check=True, cwd=REPOSITORY, text=True)
     assert tried.stdout.splitlines() == ["Too many open files"] * 3 + ["File too large"]
+
+
+_CALLED = """
+import os, socket, sys
+from warehouse.sandbox import child
+child._shut(child._opened([], 64), 64, [])
+path, program = sys.argv[1], ("/bin/true", ["true"])
+for forbidden in (
+    lambda: os.remove(path), lambda: os.chmod(path, 0), lambda: os.kill(os.getppid(), 0), os.fork,
+    lambda: os.execv(*program), socket.socket,
+):
+    try:
+        forbidden()
+    except OSError as error:
+        print(error.strerror)
+"""
+
+
+def test_not_even_code_in_the_process_of_a_query_removes_starts_or_signals_anything(tmp_path: Path) -> None:
+    (file := tmp_path / "a file").write_text("kept")
+    command = (sys.executable, "-c", _CALLED, str(file))
+    called = subprocess.run(command, capture_output=True, check=True, cwd=REPOSITORY, text=True)
+    assert called.stdout.splitlines() == ["Operation not permitted"] * 6
+    assert file.read_text() == "kept"

@@ -1,4 +1,5 @@
-"""A list of system calls that a process allows itself from now on; the kernel ends it at any other (seccomp, Linux).
+"""A list of system calls that a process allows itself from now on; the kernel ends it at any other, or refuses the call
+(seccomp, Linux).
 
 The allowed calls read and write open files, allocate memory, wait, read the time, and exit. Nothing
 can be opened, started, reached by a signal or a socket, or read from another process, whoever the user is: root too.
@@ -7,9 +8,11 @@ can be opened, started, reached by a signal or a socket, or read from another pr
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import sys
+from collections.abc import Mapping
 
 #: The kernel's names of the architectures; a call in the manner of another one (32 bits, say) has another number.
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -45,9 +48,32 @@ _ALLOWED: dict[str, tuple[int | None, ...]] = {
     "exit_group": (231, 94),
     "getrandom": (318, 278),
 }
+#: Further calls that look at files and open them for reading, and that ask about the system; `forbid_opening` limits
+#: which files open.
+READING: dict[str, tuple[int | None, ...]] = {
+    "open": (2, None),
+    "stat": (4, None),
+    "fstat": (5, 80),
+    "lstat": (6, None),
+    "lseek": (8, 62),
+    "pread64": (17, 67),
+    "access": (21, None),
+    "uname": (63, 160),
+    "fcntl": (72, 25),
+    "getcwd": (79, 17),
+    "readlink": (89, None),
+    "sysinfo": (99, 179),
+    "openat": (257, 56),
+    "newfstatat": (262, 79),
+    "readlinkat": (267, 78),
+    "faccessat": (269, 48),
+    "statx": (332, 291),
+    "faccessat2": (439, 439),
+}
+_NONE: Mapping[str, tuple[int | None, ...]] = {}
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 4, 22, 38
 _SECCOMP_MODE_FILTER = 2
-_KILL_PROCESS, _ALLOW = 0x80000000, 0x7FFF0000
+_KILL_PROCESS, _REFUSE, _ALLOW = 0x80000000, 0x00050000 | errno.EPERM, 0x7FFF0000
 #: BPF's operations: load a word of the call's description, compare it with a constant, return.
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _AT_NUMBER, _AT_ARCHITECTURE = 0, 4
@@ -70,17 +96,19 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
 
 
-def confine() -> None:
-    """Allow this process nothing but the listed calls from now on. Raises CannotConfineError.
+def confine(also: Mapping[str, tuple[int | None, ...]] = _NONE, *, ends: bool = True) -> None:
+    """Allow this process nothing but the listed calls and those of `also` from now on. Raises CannotConfineError.
 
-    Call it where there is one thread. The process leaves no core dump either, wherever such dumps go.
+    Any other call ends the process, or without `ends` fails with EPERM. Call it where there is one thread. The process
+    leaves no core dump either, wherever such dumps go.
     """
     machine = platform.machine()
     if sys.platform != "linux" or machine not in _AUDIT_ARCH or ctypes.sizeof(ctypes.c_void_p) != 8:
         raise CannotConfineError(f"no list of system calls for {sys.platform} on {machine}")
     which = list(_AUDIT_ARCH).index(machine)
-    allowed = sorted(number for numbers in _ALLOWED.values() if (number := numbers[which]) is not None)
-    instructions = _instructions(_AUDIT_ARCH[machine], allowed)
+    calls = (_ALLOWED | dict(also)).values()
+    allowed = sorted(number for numbers in calls if (number := numbers[which]) is not None)
+    instructions = _instructions(_AUDIT_ARCH[machine], allowed, _KILL_PROCESS if ends else _REFUSE)
     program = _Program(len(instructions), instructions)
     libc = ctypes.CDLL(None, use_errno=True)
     _call(libc, _PR_SET_DUMPABLE, 0)
@@ -88,8 +116,8 @@ def confine() -> None:
     _call(libc, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program))
 
 
-def _instructions(architecture: int, numbers: list[int]) -> ctypes.Array[_Instruction]:
-    """Return a program that ends the process unless the architecture is this one and the call is one of these."""
+def _instructions(architecture: int, numbers: list[int], otherwise: int) -> ctypes.Array[_Instruction]:
+    """Return a program that ends the process on another architecture, and does `otherwise` at any other call."""
     listed = [
         (_LOAD, 0, 0, _AT_ARCHITECTURE),
         (_JUMP_IF_EQUAL, 1, 0, architecture),
@@ -97,7 +125,7 @@ def _instructions(architecture: int, numbers: list[int]) -> ctypes.Array[_Instru
         (_LOAD, 0, 0, _AT_NUMBER),
         # To the last instruction, beyond the comparisons that follow and the one before it.
         *((_JUMP_IF_EQUAL, len(numbers) - index, 0, number) for index, number in enumerate(numbers)),
-        (_RETURN, 0, 0, _KILL_PROCESS),
+        (_RETURN, 0, 0, otherwise),
         (_RETURN, 0, 0, _ALLOW),
     ]
     return (_Instruction * len(listed))(*(_Instruction(*each) for each in listed))
