@@ -187,7 +187,7 @@ def test_a_flag_that_an_engine_is_started_without_is_named(home: Home, version: 
     table = f'[vllm]\nkind = "vllm"\ncommand = ["/bin/sh"]\nversion_command = ["echo", "{version}"]\n'
     home.settings.engines_file.write_text(table)
     found = findings(home.settings)["engine vllm"].found
-    assert ("no --per-request-spec-decode-metrics (since 0.29.0): not passed: acceptance" in found) is lacks
+    assert ("no --per-request-spec-decode-metrics (since 0.29.0): not passed: the acceptance" in found) is lacks
 
 
 def test_doctor_says_who_may_open_the_page_and_what_is_missing(home: Home) -> None:

@@ -356,8 +356,8 @@ def show_caveats(runs: pd.DataFrame, job: Job | None) -> None:
     invalid = int((completed & (counted["is_valid"] == False)).sum())  # noqa: E712 - null is unknown, and stays in
     if lost := lost_words(int((~completed).sum()), invalid, len(counted)):
         why = "The tabs Checks and Failed runs on Results say why."
-        left_out = f"Charts and comparisons leave them out. {_without_valid(counted)}{why}"
-        st.warning(f"{lost}. {left_out}", icon=":material/gpp_bad:")
+        left_out = f"Charts and comparisons leave them out{_without_valid(counted)}."
+        st.warning(f"{lost}. {left_out} {why}", icon=":material/gpp_bad:")
     if busy := others_sentence(counted):
         st.warning(busy, icon=":material/memory:")
     if set(runs["target"]) == {REFERENCE_TARGET}:
@@ -403,10 +403,10 @@ def _are_valid(counted: pd.DataFrame) -> pd.Series:
 
 
 def _without_valid(counted: pd.DataFrame) -> str:
-    """Name the arms without a valid run, as a sentence with a space behind it; empty if there are none."""
+    """Name the arms without a valid run, as a sentence without its full stop; empty if there are none."""
     valid = set(counted.loc[_are_valid(counted), "arm"])
     missing = [literal(arm) for arm in counted["arm"].unique() if arm not in valid]
-    return f"No valid run: {', '.join(missing)}. " if missing else ""
+    return f". No valid run: {', '.join(missing)}" if missing else ""
 
 
 def follow(job: Job | None) -> None:
