@@ -187,9 +187,11 @@ def counts_of(*requests: ImportedRequest) -> dict[str, dict[int, int]]:
     return histograms(ImportedRequests.of(requests))
 
 
-def test_histograms_are_of_completed_requests_and_of_gaps_that_all_have() -> None:
+def test_histograms_are_of_completed_requests_and_of_what_all_of_them_have() -> None:
     other = replace(REQUEST, ttft_ms=700.0, tpot_ms=None, chunk_gaps_ms=(50.0,), token_gaps_ms=None)
-    assert counts_of(REQUEST, other, replace(FAILED, ttft_ms=1.0)) == {
+    assert "tpot" not in counts_of(REQUEST, other)
+    of_one_token = replace(other, completion_tokens=1)
+    assert counts_of(REQUEST, of_one_token, replace(FAILED, ttft_ms=1.0)) == {
         "ttft": counted(500.0, 700.0),
         "tpot": counted(100.0),
         "e2e": counted(900.0, 900.0),
