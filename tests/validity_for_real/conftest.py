@@ -112,7 +112,8 @@ def _measured(home: Home) -> list[dict[str, Judged]]:
         while len(tries) < TRIES and len(not_as_meant(tries[-1])) > MAY_BE_HELD_UP:
             tries.append(_tried(home, dataset, [baseline, *others]))
         for _ in range(TRIES):
-            if again := [arm for arm in others if not _is_as_meant(arm["name"], tries)]:
+            if held_up := [arm for arm in (baseline, *others) if not _is_as_meant(arm["name"], tries)]:
+                again = [arm for arm in held_up if arm is not baseline]
                 tries.append(_tried(home, dataset, [baseline, *again]))
     return tries
 
