@@ -71,8 +71,10 @@ READING: dict[str, tuple[int | None, ...]] = {
     "faccessat2": (439, 439),
 }
 _NONE: Mapping[str, tuple[int | None, ...]] = {}
-_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 4, 22, 38
-_SECCOMP_MODE_FILTER = 2
+_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
+#: The call seccomp, which unlike prctl can set a filter for the threads of libraries, too.
+_SECCOMP = (317, 277)
+_SET_MODE_FILTER, _FOR_ALL_THREADS = 1, 1
 _KILL_PROCESS, _REFUSE, _ALLOW = 0x80000000, 0x00050000 | errno.EPERM, 0x7FFF0000
 #: BPF's operations: load a word of the call's description, compare it with a constant, return.
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
@@ -99,7 +101,7 @@ class _Program(ctypes.Structure):
 def confine(also: Mapping[str, tuple[int | None, ...]] = _NONE, *, ends: bool = True) -> None:
     """Allow this process nothing but the listed calls and those of `also` from now on. Raises CannotConfineError.
 
-    Any other call ends the process, or without `ends` fails with EPERM. Call it where there is one thread. The process
+    Any other call ends the process, or without `ends` fails with EPERM. This holds for all of its threads. The process
     leaves no core dump either, wherever such dumps go.
     """
     machine = platform.machine()
@@ -111,9 +113,12 @@ def confine(also: Mapping[str, tuple[int | None, ...]] = _NONE, *, ends: bool = 
     instructions = _instructions(_AUDIT_ARCH[machine], allowed, _KILL_PROCESS if ends else _REFUSE)
     program = _Program(len(instructions), instructions)
     libc = ctypes.CDLL(None, use_errno=True)
-    _call(libc, _PR_SET_DUMPABLE, 0)
-    _call(libc, _PR_SET_NO_NEW_PRIVS, 1)
-    _call(libc, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program))
+    _set(libc, _PR_SET_DUMPABLE, 0)
+    _set(libc, _PR_SET_NO_NEW_PRIVS, 1)
+    call, mode, flags = (ctypes.c_long(number) for number in (_SECCOMP[which], _SET_MODE_FILTER, _FOR_ALL_THREADS))
+    if (refused := libc.syscall(call, mode, flags, ctypes.byref(program))) != 0:
+        why = os.strerror(ctypes.get_errno()) if refused < 0 else f"thread {refused} has a filter of its own"
+        raise CannotConfineError(f"seccomp: {why}")
 
 
 def _instructions(architecture: int, numbers: list[int], otherwise: int) -> ctypes.Array[_Instruction]:
@@ -131,7 +136,7 @@ def _instructions(architecture: int, numbers: list[int], otherwise: int) -> ctyp
     return (_Instruction * len(listed))(*(_Instruction(*each) for each in listed))
 
 
-def _call(libc: ctypes.CDLL, option: int, *values: object) -> None:
-    words = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in (*values, 0, 0, 0)[:4]]
+def _set(libc: ctypes.CDLL, option: int, value: int) -> None:
+    words = (ctypes.c_ulong(word) for word in (value, 0, 0, 0))
     if libc.prctl(ctypes.c_int(option), *words) != 0:
         raise CannotConfineError(f"prctl({option}): {os.strerror(ctypes.get_errno())}")

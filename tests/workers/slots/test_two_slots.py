@@ -9,6 +9,7 @@ import signal
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,7 @@ def test_a_slot_that_is_slower_than_its_like_is_named(host: Home) -> None:
     flags = {"token_s": 0.04, "half_as_fast_on": max(os.sched_getaffinity(0))}
     for _ in range(TRIES):
         job_id = begun_on_both(host, **SPREAD | {"repeats": 6, "loads": LOADS, "engine_flags": flags})
-        until(lambda job_id=job_id: is_over(host, job_id), "the study ends")  # type: ignore[misc]  # mypy: lambda defaults
+        until(partial(is_over, host, job_id), "the study ends")
         bundles = bundles_of(host, job_id)
         in_study = [StudyRun(each.run, measure(each.run, each.requests, each.telemetry)) for each in bundles]
         if found := [each for each in judge_study(in_study).findings if each.check == SLOWER_SLOT]:
