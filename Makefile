@@ -57,6 +57,9 @@ engine-update: install engine-vllm models ## try the registry's newest vLLM and 
 screenshots: install-test browser ## save every page, light and dark, 1280 px and wide, in screenshots/ (TO=... for another folder)
 	@$(RUN)/python -m tests.webapp.screenshots --to $(or $(TO),screenshots)
 
+icons: install-test ## make the font of the icons that the pages name anew: after a new icon, or a new Streamlit
+	@PATH=$(VENV)/bin:$$PATH $(RUN)/python -m tests.webapp.icons
+
 journeys: install-test browser ## walk ten ways of a new user through the pages, with pictures in journeys/ (TO=... for another folder)
 	@$(RUN)/python -m tests.webapp.journeys --to $(or $(TO),journeys)
 

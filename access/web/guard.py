@@ -24,7 +24,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from access.addresses import network_of
 from access.web import limits
 from access.web.gate import ACTOR, AGAIN, GATE, Gate
-from access.web.headers import page_headers
+from access.web.headers import page_headers, script_headers
 from access.web.hosts import hosts_of
 from access.web.limits import AtOnce, OpenPages, Pace
 from access.web.page_sessions import LEAST_BYTES, PAGE_SESSIONS, UPLOADS, why_no_upload
@@ -53,6 +53,8 @@ _LOOK_UPS_AT_ONCE = 8
 #: The most bytes of all headers and the address; browsers and proxies send far less.
 _MOST_HEADER_BYTES = 64 * 1024
 _WAREHOUSE = "/warehouse/"
+#: Streamlit's own files, of which a browser shows none as a page.
+_STATIC, _NO_DOCUMENTS = "/static/", (".js", ".css", ".woff2")
 #: Far more than the fields of any page, or the files that somebody chooses at once.
 _MOST_FIELDS = 5_000
 #: What a page's browser may ask for. Streamlit would also clear the caches of everybody's pages, for whoever asks it.
@@ -228,8 +230,11 @@ class Guard:
         return RedirectResponse(f"{LOGIN}?{urlencode({'next': target})}", 303)
 
     def _with_headers(self, scope: Scope, send: Send) -> Send:
-        host = Headers(scope=scope).get("host", "")
-        added = page_headers(self._gate.settings, host if self._hosts.answers(host) else "", self._scripts)
+        settings, host = self._gate.settings, Headers(scope=scope).get("host", "")
+        if scope["path"].startswith(_STATIC) and scope["path"].endswith(_NO_DOCUMENTS):
+            added = script_headers(settings)
+        else:
+            added = page_headers(settings, host if self._hosts.answers(host) else "", self._scripts)
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":

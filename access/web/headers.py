@@ -80,18 +80,30 @@ def shared_headers(settings: Settings, scripts: Iterable[str], *, embed: bool) -
     return list(headers.items())
 
 
+def script_headers(settings: Settings) -> Headers:
+    """Return the headers of a script, a style sheet or a font.
+
+    Browsers apply the others to documents; with a hundred scripts they take half a second at 1.6 Mbit/s.
+    """
+    return _encoded(settings, {})
+
+
 def _headers(settings: Settings, policy: dict[str, str]) -> Headers:
     text = "; ".join(f"{name} {sources}" for name, sources in policy.items())
     fixed = {
         "content-security-policy": text,
-        "x-content-type-options": "nosniff",
         "referrer-policy": "same-origin",
         "cross-origin-opener-policy": "same-origin",
         "permissions-policy": "camera=(), geolocation=(), microphone=()",
     }
+    return _encoded(settings, fixed)
+
+
+def _encoded(settings: Settings, headers: dict[str, str]) -> Headers:
+    given = {**headers, "x-content-type-options": "nosniff"}
     if settings.web_https:
-        fixed["strict-transport-security"] = f"max-age={_YEAR_S}"
-    return [(name.encode(), value.encode("latin-1")) for name, value in fixed.items()]
+        given["strict-transport-security"] = f"max-age={_YEAR_S}"
+    return [(name.encode(), value.encode("latin-1")) for name, value in given.items()]
 
 
 def frame_origins(settings: Settings) -> tuple[str, ...]:

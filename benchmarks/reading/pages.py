@@ -1,11 +1,13 @@
 """Part pages: how long a reader waits for each page on a warehouse of ten million requests, and the memory of a
 visitor.
 
-`python -m webapp` serves such a home. Three things are measured, each warm (every page was opened before):
+`python -m webapp` serves such a home. The server is warm: every page was opened before.
 
 - page to chart: Debian's chromium, its cache filled, goes to each page; timed to the first chart that is there (a table
   or the heading on a page without). By the page list of an app that is open, beside the aim; and by the page's link
   where no app is open, which has Streamlit's own start in the browser in it, beside a bare Streamlit page's.
+- first visit on a slow line: the same by the page's link with an empty cache at 1.6 Mbit/s and 150 ms (a browser's
+  "slow 4G"), beside the bare page. Aim: 10 s.
 - new visitors at once: so many websockets that speak Streamlit's protocol ask for a page in the same moment; timed for
   each from opening the websocket to the end of the page's script. No browser draws, so it is the server's time.
 - memory a visitor: how much the server's resident memory grows by visitors who have seen every page and stay.
@@ -38,6 +40,8 @@ from lab.errors import EngineError
 
 AIM_CHART_S, AIM_VISITORS_S, AIM_VISITOR_MB = 0.5, 1.2, 5.0
 AT_ONCE, STAYING = 20, 40
+_SLOW = {"latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 200_000}  # ms and bytes/s
+_VISITED_FIRST = ("home", "results")
 _START_S = 600.0
 _BARE = Path(__file__).with_name("bare_page.py")
 _BARE_OPTIONS = {
@@ -102,8 +106,15 @@ def _show_links(url: str, links: Mapping[str, str], repeats: int) -> None:
     bare_page = serving(("-m", "streamlit", "run", str(_BARE)), _BARE_OPTIONS, "STREAMLIT_SERVER_PORT")
     with bare_page as (bare_url, _), _browser() as browser:
         (bare,) = from_link(browser, bare_url, {"bare": ""}, repeats).values()
+        bare_slow = on_slow_line(browser, bare_url, repeats)
     rows = [Row(f"{name} s", values, bare, "none") for name, values in times.items()]
     show("Page to chart, by the page's link", "bare page", rows)
+    with _browser() as browser:
+        slow = {
+            page: on_slow_line(browser, f"{url}/{links[page]}", repeats) for page in _VISITED_FIRST if page in links
+        }
+    rows = [Row(f"{page} s", values, bare_slow, "none; 10 s") for page, values in slow.items()]
+    show("First visit at 1.6 Mbit/s and 150 ms, to the first chart", "bare page", rows)
 
 
 def _name(page: str) -> str:
@@ -195,6 +206,20 @@ def from_link(browser: Browser, url: str, links: Mapping[str, str], repeats: int
         times[f"{name}, {shown}"] = [_opened_s(page, f"{url}/{link}") for _ in range(repeats + 1)][1:]
         page.context.close()
     return times
+
+
+def on_slow_line(browser: Browser, link: str, repeats: int) -> list[float]:
+    """Time first visits, each with an empty cache, up to the first chart; in seconds."""
+    times_s = []
+    for _ in range(repeats):
+        page = _new_page(browser)
+        page.context.new_cdp_session(page).send("Network.emulateNetworkConditions", {"offline": False, **_SLOW})
+        began_s = time.monotonic()
+        page.goto(link, wait_until="commit")
+        page.locator(_SHOWN["chart"]).first.wait_for()
+        times_s.append(time.monotonic() - began_s)
+        page.context.close()
+    return times_s
 
 
 def _new_page(browser: Browser) -> Page:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,19 +30,35 @@ from webapp.server.compressed import Compressed
 from webapp.warehouse_files.client_file import client_route
 from webapp.warehouse_files.routes import warehouse_routes
 
-_INDEX = Path(st.__file__).parent / "static/index.html"
+_STATIC = Path(st.__file__).parent / "static"
 _BACKEND = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL("./", location.href).href}</script>'
 MAIN = Path(__file__).with_name("main.py")
 
 
 def index_html() -> str:
-    """Return Streamlit's own HTML with the server's address at the end of its head.
+    """Return Streamlit's own HTML with the server's address and the scripts of charts at the end of its head.
 
     The work-around `index_html` spares a page opened by its link two requests that fail, and a tenth of a second:
     without the address, the browser asks for the server below the page's own path first, as an app might lie there. A
-    Streamlit that no longer reads this private variable serves the same pages, only slower.
+    Streamlit that no longer reads this private variable serves the same pages, only slower. And a browser on a slow
+    line would ask for the scripts of charts only after the server's first words: named here, they fill the wait.
     """
-    return _INDEX.read_text("utf-8").replace("</head>", f"{_BACKEND}</head>")
+    html = (_STATIC / "index.html").read_text("utf-8")
+    late = (file for file in _scripts_of_charts() if file not in html)
+    links = "".join(f'<link rel="modulepreload" crossorigin href="./{file}">' for file in late)
+    return html.replace("</head>", f"{_BACKEND}{links}</head>")
+
+
+def _scripts_of_charts() -> list[str]:
+    """Return none if Streamlit names them otherwise."""
+    parts = json.loads((_STATIC / "manifest.json").read_text("utf-8"))
+    waiting, files = [name for name in parts if name.endswith("/ArrowVegaLiteChart.tsx")], dict[str, None]()
+    while waiting:
+        part = parts[waiting.pop()]
+        if part["file"] not in files:
+            files[part["file"]] = None
+            waiting.extend(part.get("imports", []))
+    return list(files)
 
 
 def page_routes() -> list[Route]:

@@ -99,13 +99,15 @@ def _show_deleting(job_id: str, called: str) -> None:
 @callback
 def _delete(job_id: str, called: str) -> None:
     curation.delete(published_data.settings(), published_data.engine(), job_id, actor=visitor.actor())
-    undo_banner.record(UNDO, f"{called} ({job_id}) is deleted.", icon="delete", undo=lambda: _restore(job_id))
+    undo_banner.record(
+        UNDO, f"{called} ({job_id}) is deleted.", icon=":material/delete:", undo=lambda: _restore(job_id)
+    )
 
 
 @callback
 def _restore(job_id: str) -> None:
     curation.restore(published_data.settings(), published_data.engine(), job_id, actor=visitor.actor())
-    undo_banner.record(UNDO, f"{job_id} is restored. Its results reappear within seconds.", icon="undo")
+    undo_banner.record(UNDO, f"{job_id} is restored. Its results reappear within seconds.", icon=":material/undo:")
 
 
 def show_gone(job_id: str) -> bool:

@@ -213,8 +213,8 @@ def _show_state(job_id: str) -> None:
         return
     known = curating.find(job_id)
     is_deleted = known is not None and known.deleted_at is not None
-    word, icon = ("deleted", "delete") if is_deleted else ("imported", "upload_file")
-    st.badge(word, color="gray", icon=f":material/{icon}:")
+    word, icon = ("deleted", ":material/delete:") if is_deleted else ("imported", ":material/upload_file:")
+    st.badge(word, color="gray", icon=icon)
 
 
 @st.fragment(run_every=_REFRESH_EVERY)

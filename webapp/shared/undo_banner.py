@@ -19,7 +19,7 @@ class _LastChange:
 
 
 def record(page: str, message: str, *, icon: str, undo: Callable[[], None] | None = None) -> None:
-    """Show `message` on `page` from now on, replacing the previous one. `icon`: the name of a Material symbol."""
+    """Show `message` on `page` from now on, replacing the previous one. `icon`: as in Streamlit."""
     st.session_state[_key(page)] = _LastChange(message, icon, undo)
 
 
@@ -37,7 +37,7 @@ def show(page: str) -> None:
     if change is None:
         return
     with st.container(border=True, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f":material/{change.icon}: {literal(change.message)}", width="content")
+        st.markdown(f"{change.icon} {literal(change.message)}", width="content")
         if change.undo is not None:
             key = f"{page}-undo"
             st.button("Undo", icon=":material/undo:", key=key, on_click=_undo, args=(page, change.undo))

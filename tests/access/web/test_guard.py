@@ -178,6 +178,9 @@ def test_every_answer_has_the_headers_that_guard_it(lab: Lab) -> None:
     page = lab.ask("/home", headers={"Cookie": cookie})[1]["content-security-policy"]
     assert page.endswith("frame-ancestors 'self' https://wiki.example.org")
     assert f"connect-src 'self' ws://{lab.host} wss://{lab.host};" in page
+    script = lab.ask("/static/js/none.js", headers={"Cookie": cookie})[1]
+    assert (script["x-content-type-options"], script.get("content-security-policy")) == ("nosniff", None)
+    assert "content-security-policy" in lab.ask("/static/media/none.svg", headers={"Cookie": cookie})[1]
     login = lab.ask("/login")[1]
     assert login["content-security-policy"].startswith("default-src 'none'")
     assert login["content-security-policy"].endswith("frame-ancestors 'none'")

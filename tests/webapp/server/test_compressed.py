@@ -1,4 +1,4 @@
-"""Scripts and style sheets reach the browser compressed, byte for byte the same."""
+"""Scripts and style sheets reach the browser compressed, byte for byte the same; the icons without those unused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.testclient import TestClient
 
-from webapp.server.compressed import Compressed
+from webapp.server.compressed import ICON_FONT, Compressed
 
 _STATIC = Path(st.__file__).parent / "static/static"
 _LARGEST = max((_STATIC / "js").iterdir(), key=lambda file: file.stat().st_size)
@@ -46,3 +46,15 @@ def test_a_client_without_gzip_gets_the_file_as_it_is(client: TestClient, accept
 @pytest.mark.parametrize("name", ["none.js", "..%2Findex.html", "%2e%2e%2findex.html"])
 def test_no_other_file_is_served(client: TestClient, name: str) -> None:
     assert client.get(f"/static/js/{name}").status_code == 404
+
+
+def test_the_font_of_icons_is_a_tenth_of_streamlits(client: TestClient) -> None:
+    answer = client.get(f"/static/media/{ICON_FONT.name}")
+    assert answer.headers["content-type"] == "font/woff2"
+    assert "immutable" in answer.headers["cache-control"]
+    assert len(answer.content) < 0.1 * ICON_FONT.stat().st_size
+
+
+def test_other_fonts_are_streamlits_own(client: TestClient) -> None:
+    other = next(ICON_FONT.parent.glob("SourceSans*"))
+    assert client.get(f"/static/media/{other.name}").content == other.read_bytes()

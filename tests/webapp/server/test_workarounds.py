@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import streamlit
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -109,3 +112,10 @@ def test_every_page_begins_with_streamlits_own_html_and_where_the_server_is() ->
         assert int(answer.headers["content-length"]) == len(answer.content)
         assert answer.text.index("BACKEND_BASE_URL") < answer.text.index("</head>")
         assert '<div id="root">' in answer.text
+
+
+def test_a_page_names_the_scripts_of_charts_once() -> None:
+    named = re.findall(r'href="\./(static/js/[^"]*)"', asgi.index_html())
+    assert len(named) == len(set(named))
+    assert {"ArrowVegaLiteChart", "embed", "vega-interpreter"} <= {Path(file).name.split(".")[0] for file in named}
+    assert all((Path(streamlit.__file__).parent / "static" / file).is_file() for file in named)

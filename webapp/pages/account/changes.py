@@ -25,7 +25,7 @@ class _Outcome:
 
 def button(label: str, icon: str, key: str, change: Callable[[], str]) -> None:
     """Draw a button. `change` returns the sentence to show in the open part of the page."""
-    st.button(label, icon=f":material/{icon}:", key=key, on_click=_make, args=(change,))
+    st.button(label, icon=icon, key=key, on_click=_make, args=(change,))
 
 
 @callback

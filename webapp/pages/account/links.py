@@ -66,7 +66,7 @@ def _show(link: SharedLink, *, with_owner: bool) -> None:
                 f"{owner}{link.kind} · made {moment(link.created_at)} · works until {moment(link.ends_at)} · {data}"
                 f" · {used}"
             )
-        changes.button("End it", "link_off", f"end-link-{link.link_id}", lambda: _end(link))
+        changes.button("End it", ":material/link_off:", f"end-link-{link.link_id}", lambda: _end(link))
 
 
 def _end(link: SharedLink) -> str:

@@ -69,7 +69,7 @@ def _show(token: Token, *, with_owner: bool) -> None:
             st.caption(
                 f"{owner}{token.token_id} · as a {token.role.value} · works until {moment(token.ends_at)} · {used}"
             )
-        changes.button("End it", "key_off", f"end-token-{token.token_id}", lambda: _end(token))
+        changes.button("End it", ":material/key_off:", f"end-token-{token.token_id}", lambda: _end(token))
 
 
 def _end(token: Token) -> str:

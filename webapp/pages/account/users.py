@@ -87,15 +87,15 @@ def _show_chosen(users: list[User]) -> None:
         user = by_name[name]
         names = [role.value for role in Role]
         role = st.selectbox("Their role", names, names.index(user.role.value), key=f"{_ROLE}-{name}-{user.role.value}")
-        changes.button("Give the role", "badge", "account-give-role", lambda: _give_role(user, Role(role)))
+        changes.button("Give the role", ":material/badge:", "account-give-role", lambda: _give_role(user, Role(role)))
         if _has_links():
             st.button(
                 "New link", icon=":material/link:", key="account-new-link", on_click=callback(_make_link), args=(name,)
             )
         if user.disabled_at is None:
-            changes.button("Disable", "person_off", "account-disable", lambda: _disable(user))
+            changes.button("Disable", ":material/person_off:", "account-disable", lambda: _disable(user))
         else:
-            changes.button("Enable", "person", "account-enable", lambda: _enable(user))
+            changes.button("Enable", ":material/person:", "account-enable", lambda: _enable(user))
     st.caption(f"Disabling signs {literal(name)} out everywhere and suspends their tokens and shared links.")
 
 

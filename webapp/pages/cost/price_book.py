@@ -186,9 +186,9 @@ def _add() -> None:
     entry, is_new = _added(price)
     added = f"Entry {entry} was added."
     if is_new:
-        undo_banner.record(UNDO, added, icon="check_circle", undo=lambda: withdraw(entry, None))
+        undo_banner.record(UNDO, added, icon=":material/check_circle:", undo=lambda: withdraw(entry, None))
     elif undo_banner.message(UNDO) != added:  # a click that comes twice leaves the first one's message
-        undo_banner.record(UNDO, f"Nothing was added: entry {entry} says the same.", icon="info")
+        undo_banner.record(UNDO, f"Nothing was added: entry {entry} says the same.", icon=":material/info:")
 
 
 def _added(price: Price) -> tuple[int, bool]:
@@ -204,15 +204,15 @@ def withdraw(price_id: int, to_add_again: Price | None) -> None:
     try:
         price_book.withdraw(published_data.engine(), price_id, actor=visitor.actor())
     except UserError as error:
-        undo_banner.record(UNDO, str(error), icon="error")
+        undo_banner.record(UNDO, str(error), icon=":material/error:")
         return
     undo = None if to_add_again is None else lambda: _add_again(to_add_again)
-    undo_banner.record(UNDO, f"Entry {price_id} was withdrawn.", icon="remove_circle", undo=undo)
+    undo_banner.record(UNDO, f"Entry {price_id} was withdrawn.", icon=":material/remove_circle:", undo=undo)
 
 
 def _add_again(price: Price) -> None:
     entry, _ = _added(price)
-    undo_banner.record(UNDO, f"The price was added again, as entry {entry}.", icon="check_circle")
+    undo_banner.record(UNDO, f"The price was added again, as entry {entry}.", icon=":material/check_circle:")
 
 
 def read(values: Mapping[str, Any]) -> tuple[Price | None, dict[str, str]]:

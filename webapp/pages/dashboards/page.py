@@ -125,9 +125,11 @@ def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Val
 
 def _link_full_screen(dashboard: Dashboard, values: variables.Values, *, is_full: bool) -> None:
     query = {DASHBOARD: dashboard.dashboard_id, **values} | ({} if is_full else {FULL: "1"})
-    label, icon = ("Leave the full screen", "fullscreen_exit") if is_full else ("Full screen", "fullscreen")
+    label, icon = (
+        ("Leave the full screen", ":material/fullscreen_exit:") if is_full else ("Full screen", ":material/fullscreen:")
+    )
     help_text = "The cards alone, with new data as it comes"
-    st.page_link(_PAGE, label=label, icon=f":material/{icon}:", query_params=query, help=help_text)
+    st.page_link(_PAGE, label=label, icon=icon, query_params=query, help=help_text)
 
 
 def _show_duplicate(dashboard: Dashboard) -> None:
@@ -180,7 +182,7 @@ def _remove(dashboard: Dashboard) -> None:
     dashboard_id = dashboard.dashboard_id
     dashboards.remove(published_data.engine(), dashboard_id, actor=visitor.actor())
     message = f"The dashboard “{dashboard.name}” was removed."
-    undo_banner.record(UNDO, message, icon="delete", undo=lambda: _restore(dashboard_id))
+    undo_banner.record(UNDO, message, icon=":material/delete:", undo=lambda: _restore(dashboard_id))
     del st.query_params[DASHBOARD]
 
 
@@ -310,12 +312,17 @@ def _show_controls(cards: Sequence[RenderedPin], position: int) -> None:
             ids = [*(card.pin.pin_id for card in cards), None, None]
             up, down = (Arranged(pin.pin_id, ids[to], None) for to in (position - 1, position + 2))
             last = position == len(cards) - 1
-            _button("Up", "arrow_upward", pin.pin_id, lambda: _arrange(up), disabled=position == 0)
-            _button("Down", "arrow_downward", pin.pin_id, lambda: _arrange(down), disabled=last)
+            _button("Up", ":material/arrow_upward:", pin.pin_id, lambda: _arrange(up), disabled=position == 0)
+            _button("Down", ":material/arrow_downward:", pin.pin_id, lambda: _arrange(down), disabled=last)
             wider, to_wide = ("Narrower", False) if cards[position].is_wide else ("Wider", True)
             resized = Arranged(pin.pin_id, None, to_wide)
-            _button(wider, "width_wide" if to_wide else "width_normal", pin.pin_id, lambda: _arrange(resized))
-            _button("Remove", "delete", pin.pin_id, lambda: _remove_card(cards[position]))
+            _button(
+                wider,
+                ":material/width_wide:" if to_wide else ":material/width_normal:",
+                pin.pin_id,
+                lambda: _arrange(resized),
+            )
+            _button("Remove", ":material/delete:", pin.pin_id, lambda: _remove_card(cards[position]))
         _show_caption_and_moment(pin)
 
 
@@ -342,11 +349,13 @@ def _remove_card(card: RenderedPin) -> None:
     engine, pin_id = published_data.engine(), card.pin.pin_id
     pins.remove(engine, pin_id, actor=visitor.actor())
     message = f"The pin “{card.about.title}” was removed."
-    undo_banner.record(UNDO, message, icon="delete", undo=lambda: pins.restore(engine, pin_id, actor=visitor.actor()))
+    undo_banner.record(
+        UNDO, message, icon=":material/delete:", undo=lambda: pins.restore(engine, pin_id, actor=visitor.actor())
+    )
 
 
 def _button(label: str, icon: str, pin_id: str, change: Callable[[], None], **options: Any) -> None:
-    st.button(label, icon=f":material/{icon}:", key=f"{label.lower()}-{pin_id}", on_click=change, **options)
+    st.button(label, icon=icon, key=f"{label.lower()}-{pin_id}", on_click=change, **options)
 
 
 if __name__ == "__main__":

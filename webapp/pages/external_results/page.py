@@ -167,10 +167,10 @@ def _remove(job_id: str) -> None:
     try:
         data.remove(job_id)
     except UserError as error:
-        undo_banner.record(UNDO, f"{job_id} was not removed: {error}", icon="info")
+        undo_banner.record(UNDO, f"{job_id} was not removed: {error}", icon=":material/info:")
         return
     message = f"{job_id} was removed. It disappears within seconds."
-    undo_banner.record(UNDO, message, icon="delete", undo=lambda: data.restore(job_id))
+    undo_banner.record(UNDO, message, icon=":material/delete:", undo=lambda: data.restore(job_id))
 
 
 def show_published() -> None:

@@ -49,8 +49,8 @@ def show_controls(job: Job, position: int, last: int) -> None:
     if not visitor.allowed_any(Change.ORDER):
         return
     if last > 1:
-        _show_move(job, "up", "arrow_upward", order.move_up, disabled=position == 1)
-        _show_move(job, "down", "arrow_downward", order.move_down, disabled=position == last)
+        _show_move(job, "up", ":material/arrow_upward:", order.move_up, disabled=position == 1)
+        _show_move(job, "down", ":material/arrow_downward:", order.move_down, disabled=position == last)
     with st.popover("Priority", icon=":material/low_priority:"):
         entered = st.number_input(
             "Priority",
@@ -67,7 +67,7 @@ def show_controls(job: Job, position: int, last: int) -> None:
 
 def _show_move(job: Job, direction: str, icon: str, move: Callable[..., None], *, disabled: bool) -> None:
     words, key = f"Move {direction} in the queue", f"{direction}-{job.job_id}"
-    if st.button(words, icon=f":material/{icon}:", help=words, key=key, disabled=disabled):
+    if st.button(words, icon=icon, help=words, key=key, disabled=disabled):
         _change(lambda engine: move(engine, job.job_id, actor=visitor.actor()))
 
 

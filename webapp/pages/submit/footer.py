@@ -111,11 +111,9 @@ def _show_submit(study: Study | None, receipt: Receipt, *, is_submitted: bool) -
         priority = int(entered or 0)
         if study is not None and is_submitted:
             _show_again(study, receipt, priority)
-        label, icon = ("Submitted", "check") if is_submitted else ("Submit study", "send")
+        label, icon = ("Submitted", ":material/check:") if is_submitted else ("Submit study", ":material/send:")
         disabled = study is None or is_submitted
-        clicked = st.button(
-            label, type="primary", icon=f":material/{icon}:", disabled=disabled, key="submit-study", width=165
-        )
+        clicked = st.button(label, type="primary", icon=icon, disabled=disabled, key="submit-study", width=165)
         if clicked and study is not None and not disabled:
             _submit(study, receipt, priority)
 

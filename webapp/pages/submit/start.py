@@ -127,7 +127,7 @@ def _offer_undo() -> None:
     name = str(edits.values.fields["name"] or "an unnamed study")
     shown = name if len(name) <= _MAX_LETTERS else f"{name[:_MAX_LETTERS]}…"
     message = f"Your changes to “{shown}” were replaced."
-    undo_banner.record(_UNDO, message, icon="edit_off", undo=lambda: _restore(edits, before))
+    undo_banner.record(_UNDO, message, icon=":material/edit_off:", undo=lambda: _restore(edits, before))
 
 
 def _restore(edits: Edits, start: Start) -> None:
