@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import BrowserContext, Page
 
+from tests.chromium import another_person
 from tests.lab.studies import study
 from tests.webapp.browser.clicks import cancel_by_hand, choose, enter, has_parameters, heading, settled
 from tests.webapp.browser.conftest import Server, jobs
@@ -74,3 +75,16 @@ def test_a_link_carries_the_price_and_the_book_takes_it(server: Server, page: Pa
     page.get_by_role("button", name="Undo").click()
     page.get_by_text("Entry 1 was withdrawn").wait_for()
     assert complaints == []
+
+
+def test_a_first_visit_loads_little_before_its_first_chart(server: Server, browser: BrowserContext) -> None:
+    job_id = measure_study(server.settings, study(name="on a slow line", repeats=2))
+    stranger, loaded_bytes = another_person(browser), [0]
+    page = stranger.new_page()
+    network = stranger.new_cdp_session(page)
+    network.send("Network.enable")
+    network.on("Network.loadingFinished", lambda part: loaded_bytes.append(part["encodedDataLength"]))
+    page.goto(f"{server.url}/results?job={job_id}", wait_until="commit")
+    page.locator("[data-testid=stVegaLiteChart] :is(canvas, svg)").first.wait_for()
+    stranger.close()
+    assert 500_000 < sum(loaded_bytes) < 1_600_000  # Streamlit's own page with a chart: 4 MB
