@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.chromium import another_person
 from tests.lab.studies import study
@@ -17,7 +17,7 @@ from tests.webapp.screenshots import listen
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(1800)]
 
 
-def test_an_empty_home_leads_to_the_demo_and_a_headline(empty_server: Server, page: Page) -> None:
+def test_an_empty_home_leads_to_the_demo_and_a_headline_that_prints(empty_server: Server, page: Page) -> None:
     complaints: list[str] = []
     listen(page, empty_server.url, complaints)
     page.goto(empty_server.url)
@@ -36,6 +36,11 @@ def test_an_empty_home_leads_to_the_demo_and_a_headline(empty_server: Server, pa
     page.get_by_role("link", name="Results").first.click()
     heading(page, "Results")
     page.wait_for_url(re.compile(r"/results\?job=first"))
+    settled(page)
+    page.emulate_media(media="print")
+    expect(page.locator("[data-testid=stSidebar]")).to_be_hidden()
+    expect(page.get_by_text("Throughput at concurrency").first).to_be_visible()
+    page.emulate_media(media="screen")
     assert complaints == []
 
 
