@@ -44,14 +44,14 @@ mutants: install-test ## break lab, the queue, bundles and ingest in small ways,
 	@$(RUN)/uv pip install --quiet --python $(VENV) --require-hashes -r tests/mutants.lock
 	@$(if $(SAMPLE),$(RUN)/python -m tests.mutant_sample $(SAMPLE) $(ARGS),$(RUN)/python -m mutmut run $(ARGS) && $(RUN)/python -m mutmut results)
 
-bench: install models ## compare Drafthouse with vLLM's own benchmark, as ratios
+bench: install-test models ## compare Drafthouse with vLLM's own benchmark, as ratios
 	$(RUN)/python -m benchmarks
 
-engine-matrix: install engine-vllm models ## try versions of vLLM for real and write what was seen to jobs/engines/captures (VERSIONS="0.14.1 0.28.0", KEEP=1 leaves their environments)
+engine-matrix: install-test engine-vllm models ## try versions of vLLM for real and write what was seen to jobs/engines/captures (VERSIONS="0.14.1 0.28.0", KEEP=1 leaves their environments)
 	$(RUN)/python -m benchmarks.engine_matrix $(if $(KEEP),--keep) $(VERSIONS)
 	$(RUN)/python -m jobs.engines.relied_on
 
-engine-update: install engine-vllm models ## try the registry's newest vLLM and make it the default, if it does what the default does (VERSION=... for another)
+engine-update: install-test engine-vllm models ## try the registry's newest vLLM and make it the default, if it does what the default does (VERSION=... for another)
 	$(RUN)/python -m benchmarks.engine_matrix.update $(VERSION)
 
 screenshots: install-test browser ## save every page, light and dark, 1280 px and wide, in screenshots/ (TO=... for another folder)
