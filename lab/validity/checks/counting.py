@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lab.metrics.latency import e2e_ms
 from lab.metrics.record_table import Mask
@@ -67,13 +68,22 @@ def _several_tokens(evidence: Evidence) -> Answer:
 def _at_once(evidence: Evidence) -> Answer:
     long = are_long(evidence)
     whole = np.flatnonzero(long & came_at_once(evidence.completed))
-    if whole.size <= AT_ONCE_REQUESTS * long.sum():
+    if whole.size - _read_late(evidence, whole) <= AT_ONCE_REQUESTS * long.sum():
         return None
     tokens = evidence.completed.numbers("completion_tokens")[whole[0]]
     return Fired(
         f"{of_requests(whole.size, int(long.sum()))} got a long answer all at once, {tokens:.0f} tokens in the first "
         "of them: the server does not stream, so TTFT is the whole time and TPOT is meaningless."
     )
+
+
+def _read_late(evidence: Evidence, answers: NDArray[np.intp]) -> int:
+    """Return how many of the answers may have waited for the client: what arrives while it stands still is read at
+    once. Its longest pause holds up one answer of each stream, if that took no longer.
+    """
+    longest_ms = evidence.run.client.loop_lag_max_ms if evidence.run.client else 0.0
+    short = int((e2e_ms(evidence.completed)[answers] <= longest_ms).sum())
+    return min(short, evidence.run.load.max_concurrency)
 
 
 def are_long(evidence: Evidence) -> Mask:
@@ -193,9 +203,11 @@ CHECKS = (
         name="answers_at_once",
         traps=(6,),
         severity="invalid",
-        looks_at=("chunk_s", _USAGE),
+        looks_at=("chunk_s", _USAGE, "client.loop_lag_max_ms", "load.max_concurrency"),
+        needs=("chunk_s", _USAGE),
         threshold=f"more than {percent(AT_ONCE_REQUESTS)} of the answers longer than {ROUNDS_AT_ONCE} rounds of 1 + "
-        f"k tokens arrived at over {AT_ONCE_TOK_PER_S} tok/s once they began",
+        f"k tokens arrived at over {AT_ONCE_TOK_PER_S} tok/s once they began; without one of each stream if the client "
+        "stood still for as long as it took",
         why="If a server or proxy holds an answer back until it is complete, there is no first token to time.",
         advice="Turn on streaming in the server, and turn off buffering in any proxy.",
         rule=_at_once,

@@ -405,6 +405,8 @@ CASES: tuple[Case, ...] = (
     case("answers_at_once", "invalid", lambda: whole_answers(2)),
     case("answers_at_once", None, lambda: whole_answers(10, span_s=0.0011)),
     case("answers_at_once", "invalid", lambda: whole_answers(10, tokens=3, span_s=0.0)),
+    case("answers_at_once", None, lambda: whole_answers(2).with_client(loop_lag_max_ms=60_000.0)),
+    case("answers_at_once", "invalid", lambda: whole_answers(10).with_client(loop_lag_max_ms=60_000.0)),
     case("answers_at_once", None, lambda: whole_answers(10, tokens=2, span_s=0.0)),
     case("figures_contradict", None, lambda: busy_s(40.3)),
     case("figures_contradict", "invalid", lambda: busy_s(40.5)),
