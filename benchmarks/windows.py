@@ -8,6 +8,7 @@ the 95 % interval over the pairs.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ from workers.load.window import Window
 STREAMS, TOKENS, _TICK_S = (1, 8, 64), 24, 0.02
 #: The windows of a run, each with the prompts of a study's.
 _WINDOWS = 4
+#: As many as the dataset has: of more streams some send the same ones, which no cache remembers.
+_PROMPTS = 288
 _DRAFT = Speculation(method="draft_model", model="reference-draft", num_speculative_tokens=3)
 _WORKLOAD = Workload(output_tokens=TOKENS)
 ARMS = (Arm(name="no draft"), Arm(name="draft", speculation=_DRAFT))
@@ -87,7 +90,8 @@ def _pairs(
 ) -> tuple[list[Figures], list[Figures]]:
     """Return the figures of runs in several windows and of runs in one, by turns."""
     load = _load(streams)
-    prompts = load_prompts(settings, _WORKLOAD, load.num_prompts, seed=0)
+    of_dataset = load_prompts(settings, _WORKLOAD, min(load.num_prompts, _PROMPTS), seed=0)
+    prompts = list(itertools.islice(itertools.cycle(of_dataset), load.num_prompts))
     windows = min(_WINDOWS, number_of_windows(PlannedRun(ARMS[0], _WORKLOAD, load, 0)))
     hands = dealt([len(prompt.text) for prompt in prompts], windows, seed=0)
     short = [[prompts[place] for place in hand] for hand in hands]
