@@ -2,7 +2,8 @@
 
 Streamlit serves them as they are: 4 MB before the first chart, which is 20 s at 1.6 Mbit/s. Here scripts and style
 sheets are compressed once and kept (a tenth of a second of a processor and 1.5 MB in all), and the font of 4,000 icons
-has only those that a page can name. Their names hold a digest of their content, so a browser asks for each once.
+has only those that a page can name. Names of scripts and style sheets hold a digest of their content, so a browser
+asks for each once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from pathlib import Path
 
 import streamlit as st
 from starlette.datastructures import Headers
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 _STATIC = Path(st.__file__).parent / "static"
@@ -24,8 +26,11 @@ ICON_FONT = _STATIC / "static/media/MaterialSymbols-Rounded.nEdyypZU.woff2"
 ICONS = Path(__file__).parents[1] / "static/icons.woff2"
 _ICONS_PATH = f"/{ICON_FONT.relative_to(_STATIC)}"
 _LEVEL = 6
-_KEPT = {"Cache-Control": "public, immutable, max-age=31536000"}
-_HEADERS = {**_KEPT, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+_HEADERS = {
+    "Cache-Control": "public, immutable, max-age=31536000",
+    "Content-Encoding": "gzip",
+    "Vary": "Accept-Encoding",
+}
 
 
 class Compressed:
@@ -37,7 +42,9 @@ class Compressed:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_read = scope["type"] == "http" and scope["method"] == "GET"
         if is_read and scope["path"] == _ICONS_PATH and ICON_FONT.exists():
-            return await FileResponse(ICONS, media_type="font/woff2", headers=_KEPT)(scope, receive, send)
+            font = await StaticFiles(directory=ICONS.parent).get_response(ICONS.name, scope)
+            font.headers["Cache-Control"] = "no-cache"  # a release with more icons has them under the same name
+            return await font(scope, receive, send)
         file = _files().get(scope["path"]) if is_read else None
         if file is None or not _accepts_gzip(Headers(scope=scope).get("accept-encoding", "")):
             return await self._app(scope, receive, send)

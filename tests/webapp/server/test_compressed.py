@@ -51,8 +51,15 @@ def test_no_other_file_is_served(client: TestClient, name: str) -> None:
 def test_the_font_of_icons_is_a_tenth_of_streamlits(client: TestClient) -> None:
     answer = client.get(f"/static/media/{ICON_FONT.name}")
     assert answer.headers["content-type"] == "font/woff2"
-    assert "immutable" in answer.headers["cache-control"]
     assert len(answer.content) < 0.1 * ICON_FONT.stat().st_size
+
+
+def test_a_browser_asks_whether_there_are_new_icons_and_loads_them_only_then(client: TestClient) -> None:
+    first = client.get(f"/static/media/{ICON_FONT.name}")
+    assert first.headers["cache-control"] == "no-cache"
+    known = {"If-None-Match": first.headers["etag"]}
+    again = client.get(f"/static/media/{ICON_FONT.name}", headers=known)
+    assert (again.status_code, again.content) == (304, b"")
 
 
 def test_other_fonts_are_streamlits_own(client: TestClient) -> None:
