@@ -64,7 +64,7 @@ _NO_ANSWER = "No answer yet: the study has no valid run of its baseline."
 
 def content_of(kind: Kind, subject: str) -> Content | None:
     """Draw the item; None if it does not exist (any more). Raises UserError without a warehouse."""
-    with published_data.shared_connection():
+    with published_data.one_drawing():
         title = title_of(kind, subject)
         return None if title is None else _CONTENT_OF[kind](subject, title)
 

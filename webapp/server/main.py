@@ -29,7 +29,7 @@ def start() -> StreamlitPage:
     return st.Page(DEFAULT.file, url_path="start", title=DEFAULT.title, default=True, visibility="hidden")
 
 
-with page_turn(visitor.name_for_queue()), published_data.shared_connection():
+with page_turn(visitor.name_for_queue()), published_data.one_drawing():
     st.set_page_config(page_title="Drafthouse", page_icon=str(STATIC / "icon.svg"), layout="wide")
     st.logo(str(STATIC / "logo.svg"), icon_image=str(STATIC / "icon.svg"), size="large")
     with show_user_errors():

@@ -50,14 +50,15 @@ def show_cards(cards: Sequence[Card]) -> None:
                 st.caption(literal(card.detail))
 
 
-def with_invalid_runs(job: Job) -> Job:
-    """Return the job with the number of its invalid runs as published."""
-    return replace(job, runs_invalid=published_data.invalid_runs(job.job_id))
+def with_invalid_runs(jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs with the numbers of their invalid runs as published."""
+    invalid = published_data.invalid_runs()
+    return [replace(job, runs_invalid=invalid.get(job.job_id)) for job in jobs]
 
 
 def show_badge(job: Job) -> None:
     """Show the state, with what was lost: `done, 5 of 12 runs failed, 7 invalid`."""
-    job = with_invalid_runs(job)
+    (job,) = with_invalid_runs([job])
     colour, icon = BADGES[job.state_word]
     stopping = job.cancel_requested and job.state == "running"
     st.badge("stopping" if stopping else job.outcome, icon=icon, color="orange" if stopping else colour)

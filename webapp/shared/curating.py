@@ -58,7 +58,7 @@ def owner_of(job_id: str) -> str | None:
 def find(job_id: str) -> Curated | None:
     """Return what people added; None if the job table does not answer: results can be read all the same."""
     try:
-        return curated.find(published_data.engine(), job_id)
+        return published_data.curated_study(published_data.engine(), job_id)
     except (UserError, *DATABASE_ERRORS):
         return None
 
@@ -83,7 +83,7 @@ def _show_form(job_id: str, called: str) -> None:
 
 
 def tags() -> list[str]:
-    return sorted({tag for one in curated.all_curated(published_data.engine()) for tag in one.tags})
+    return sorted({tag for one in published_data.curated_studies(published_data.engine()) for tag in one.tags})
 
 
 def _show_deleting(job_id: str, called: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -22,7 +22,8 @@ import streamlit as st
 
 from host import quiet
 from host.settings import Settings, load_settings
-from jobs import queue
+from jobs import listing, queue
+from jobs.fleet import worker_registry
 from jobs.forecast import forecast_study, forecast_verdicts
 from jobs.table import Job
 from lab.comparison.agreement import Agreement
@@ -30,6 +31,7 @@ from lab.errors import QueryError, UserError
 from lab.estimate import Estimate
 from lab.planning.prospects import Prospects
 from lab.study import Study
+from warehouse.app_db import curated
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, refuse_newer_database
 from warehouse.queries import results as queries
 from warehouse.queries.comparing import comparisons
@@ -47,8 +49,9 @@ T = TypeVar("T")
 Publication = tuple[str, int, int, int, str | None] | None
 #: Draws the figures of a page from the parameters of its link.
 Draw = Callable[[Mapping[str, Sequence[str]], Mode], T]
-#: The connection of the page that is being shown; None outside of `shared_connection`.
+#: The connection of the page that is being drawn, and the app database's answers; None outside of `one_drawing`.
 _CONNECTIONS: ContextVar[dict[Publication, duckdb.DuckDBPyConnection] | None] = ContextVar("connections", default=None)
+_ANSWERS: ContextVar[dict[Hashable, Any] | None] = ContextVar("answers", default=None)
 _NS_PER_S = 1e9
 #: A newer Drafthouse may migrate the app database under pages that are open.
 _REVISION_EVERY_S = 10.0
@@ -187,16 +190,33 @@ def with_warehouse(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) 
 
 
 @contextmanager
-def shared_connection() -> Iterator[None]:
-    """Share one connection among all queries on a publication within this context, because opening one is slow."""
+def one_drawing() -> Iterator[None]:
+    """Within this context open one connection to a publication, and answer `once_a_drawing` from memory."""
     connections: dict[Publication, duckdb.DuckDBPyConnection] = {}
-    token = _CONNECTIONS.set(connections)
+    token, of_answers = _CONNECTIONS.set(connections), _ANSWERS.set({})
     try:
         yield
     finally:
         _CONNECTIONS.reset(token)
+        _ANSWERS.reset(of_answers)
         for connection in connections.values():
             connection.close()
+
+
+def once_a_drawing(ask: Callable[P, T]) -> Callable[P, T]:
+    """Ask the app database the same question once while a page is drawn. A part that refreshes itself asks anew."""
+
+    @functools.wraps(ask)
+    def answer(*args: P.args, **named: P.kwargs) -> T:
+        answers = _ANSWERS.get()
+        if answers is None:
+            return ask(*args, **named)
+        question = (ask, args, tuple(sorted(named.items())))
+        if question not in answers:
+            answers[question] = ask(*args, **named)
+        return cast("T", answers[question])
+
+    return answer
 
 
 @contextmanager
@@ -230,6 +250,13 @@ def cached_figures(draw: Draw[T]) -> Draw[T]:
     return figures
 
 
+newest_event = once_a_drawing(listing.newest_event)
+running_jobs = once_a_drawing(listing.running)
+next_queued = once_a_drawing(listing.next_queued)
+job_of_queue = once_a_drawing(queue.job)
+curated_study = once_a_drawing(curated.find)
+curated_studies = once_a_drawing(curated.all_curated)
+workers = once_a_drawing(worker_registry.list_workers)
 #: One row per job that has runs, newest first.
 studies_with_results = published_query()(queries.jobs_with_results)
 results = published_query()(queries.results)
@@ -250,18 +277,18 @@ whole_requests = with_warehouse(queries.whole_requests)
 def job(job_id: str) -> Job | None:
     """Return a job of the queue; None for a study that is not in it, such as an imported one."""
     try:
-        return queue.job(engine(), job_id)
+        return job_of_queue(engine(), job_id)
     except UserError:
         return None
 
 
-def invalid_runs(job_id: str) -> int | None:
-    """Return how many runs of a study are invalid; None before any is published."""
+@cached_by_publication(max_entries=1)
+def invalid_runs() -> Mapping[str, int]:
+    """Return by job how many runs of its study are invalid, for studies of which any run is published."""
     if publication() is None:
-        return None
+        return {}
     studies = studies_with_results()
-    counts = studies.loc[studies["job_id"] == job_id, "runs_invalid"]
-    return None if counts.empty else int(counts.iloc[0])
+    return dict(zip(studies["job_id"], studies["runs_invalid"].astype(int).tolist(), strict=True))
 
 
 @cached_by_publication()

@@ -221,7 +221,7 @@ def _show_state(job_id: str) -> None:
 def _show_live_badge(job: Job) -> None:
     """Show a queued or running job's badge, updated until the page is redrawn."""
     with show_user_errors():
-        show_badge(queue.job(published_data.engine(), job.job_id))
+        show_badge(published_data.job_of_queue(published_data.engine(), job.job_id))
 
 
 def _show_failure(which: str, job: Job, how: str) -> None:

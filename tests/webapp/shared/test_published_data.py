@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import duckdb
@@ -15,6 +16,7 @@ import streamlit as st
 from host.settings import Settings
 from lab.errors import RevisionError, UserError
 from tests.migrated import copy_migrated
+from warehouse.app_db import curated
 from webapp.shared import published_data
 from webapp.shared.published_data import cached_by_publication, cached_figures, published_query
 
@@ -89,7 +91,7 @@ def test_queries_of_a_page_share_a_connection_that_ends_with_it() -> None:
         assert connection.execute("select ?", [question]).fetchone() == (question,)
         return connection
 
-    with published_data.shared_connection():
+    with published_data.one_drawing():
         first, second = connection_for(1), connection_for(2)
         assert first is second
         assert connection_for(3).execute("select 1").fetchone() == (1,)
@@ -123,3 +125,15 @@ def test_figures_are_drawn_once_for_the_same_link_and_mode() -> None:
     figures({"metric": ["b"], "job": ("a",)}, "light")
     figures({"metric": ["b"], "job": ("a",)}, "dark")
     assert drawn == ["light", "dark"]
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_drawing_asks_the_app_database_once_and_the_next_one_anew() -> None:
+    engine = published_data.engine()
+    with published_data.one_drawing():
+        assert published_data.curated_studies(engine) == []
+        curated.note_import(engine, ["of-ann"], "ann")
+        assert published_data.curated_studies(engine) == []
+    for drawing in (nullcontext(), published_data.one_drawing()):
+        with drawing:
+            assert [study.owner for study in published_data.curated_studies(engine)] == ["ann"]

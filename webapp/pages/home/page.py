@@ -9,7 +9,6 @@ import streamlit as st
 
 from access.web import visitor
 from jobs import listing, queue
-from jobs.fleet import worker_registry
 from jobs.fleet.worker_registry import WorkerInfo
 from jobs.host_report import HostReport, last_report
 from jobs.presets import load_preset
@@ -41,7 +40,7 @@ def show_page() -> None:
         published = published_data.publication()
         counts = listing.counts(published_data.engine())
         last_ended = queue.ended(published_data.engine(), tables.MAX_ENDED)
-        workers = worker_registry.list_workers(published_data.engine())
+        workers = published_data.workers(published_data.engine())
         studies = pd.DataFrame() if published is None else published_data.studies_with_results()
         headlines = tables.read_headlines()
     with show_user_errors():

@@ -55,7 +55,7 @@ def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:
         )  # sorted, the newest first
         studies = studies[studies["job_id"].isin([job.job_id for job in jobs])]
     by_id = {row["job_id"]: row for row in studies.to_dict("records")}
-    rows = [_of_queue(job, by_id.get(job.job_id)) for job in jobs]
+    rows = [_of_queue(job, by_id.get(job.job_id)) for job in with_invalid_runs(jobs)]
     rows += [_of_elsewhere(row) for row in elsewhere.to_dict("records")]
     table = pd.DataFrame(rows, columns=list(_ENDED))
     table["ended"] = pd.to_datetime(table["ended"], utc=True)
@@ -65,7 +65,7 @@ def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:
 def _of_queue(job: Job, results: Mapping[Hashable, Any] | None) -> dict[str, object]:
     took = (job.finished_at - job.started_at).total_seconds() if job.finished_at and job.started_at else None
     return {
-        "state": [with_invalid_runs(job).state_word],
+        "state": [job.state_word],
         "study": job.name,
         "target": job.study.target,
         "runs": _runs_words(results),

@@ -35,7 +35,7 @@ _EVENTS = columns(
 
 def show(engine: sa.Engine, job_id: str) -> None:
     """Show the job in a box. Raises UserError for an unknown job."""
-    job = queue.job(engine, job_id)
+    job = published_data.job_of_queue(engine, job_id)
     with st.container(border=True):
         _show_head(job)
         curating.show(job_id)
@@ -103,7 +103,7 @@ def can_retry(job: Job) -> bool:
 
 def _show_log(job_id: str) -> None:
     with show_user_errors():
-        progress = queue.job(published_data.engine(), job_id).progress
+        progress = published_data.job_of_queue(published_data.engine(), job_id).progress
         tail = log_tail(published_data.settings(), job_id, _LOG_LINES, progress)
     if tail.strip():
         with st.container(height=_LOG_HEIGHT, border=False, autoscroll=True):

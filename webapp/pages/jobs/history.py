@@ -120,7 +120,7 @@ def table(jobs: Sequence[Job]) -> pd.DataFrame:
             "error": job.cause,
             "job_id": job.job_id,
         }
-        for job in map(with_invalid_runs, jobs)
+        for job in with_invalid_runs(jobs)
     ]
     return pd.DataFrame(rows)
 

@@ -35,7 +35,7 @@ def _show(engine: sa.Engine) -> None:
 def _show_all(engine: sa.Engine, counts: Mapping[str, int], with_card: Sequence[str]) -> None:
     page = history.show(engine, counts)
     chosen = st.session_state.get(url_params.JOB.key)
-    running = listing.running(engine, 1) if counts.get("running") else []
+    running = published_data.running_jobs(engine, sections.MOST_RUNNING) if counts.get("running") else []
     default = next((job.job_id for job in (*running, *page.jobs)), None)
     job_id = url_params.job_id_of(chosen) if chosen else default
     if job_id is not None and not curating.show_gone(job_id):

@@ -10,7 +10,6 @@ import pandas as pd
 import sqlalchemy as sa
 import streamlit as st
 
-from jobs import queue
 from jobs.table import ACTIVE, Job
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import number, times
@@ -45,7 +44,7 @@ def show(engine: sa.Engine, job: Job) -> None:
 
 def _show(engine: sa.Engine, job_id: str) -> None:
     with show_user_errors():
-        job = queue.job(engine, job_id)
+        job = published_data.job_of_queue(engine, job_id)
         runs = pd.DataFrame() if published_data.publication() is None else published_data.results(job_id)
     counted = runs[runs["is_counted"]] if not runs.empty else runs
     if not counted.empty:

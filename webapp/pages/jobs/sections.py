@@ -47,8 +47,8 @@ def show_active(engine: sa.Engine, counts: Mapping[str, int], *, with_queue: boo
 
     The cards of running jobs are refreshed every second; a change in the queue redraws the page.
     """
-    newest = listing.newest_event(engine)
-    running = listing.running(engine, MOST_RUNNING) if counts.get("running") else []
+    newest = published_data.newest_event(engine)
+    running = published_data.running_jobs(engine, MOST_RUNNING) if counts.get("running") else []
     every = _REFRESH_EVERY if running else _REFRESH_EMPTY_EVERY
     st.fragment(_show_live, run_every=every)(newest, on_page(running), time.monotonic())
     if counts.get("running", 0) > len(running):
@@ -56,7 +56,7 @@ def show_active(engine: sa.Engine, counts: Mapping[str, int], *, with_queue: boo
     waiting = counts.get("queued", 0)
     if waiting and not with_queue:
         st.markdown(f":small[{count(waiting, 'study waits', 'studies wait')} in the [queue](jobs?state=queued).]")
-    queued = listing.next_queued(engine, MOST_QUEUED) if waiting and with_queue else []
+    queued = published_data.next_queued(engine, MOST_QUEUED) if waiting and with_queue else []
     if queued:
         st.fragment(_show_queue, run_every=_QUEUE_EVERY)([job.job_id for job in queued], waiting)
     return [job.job_id for job in (*running, *queued)]
@@ -74,8 +74,8 @@ def _show_live(newest: int, shown: list[tuple[str, str, int, int]], drawn_s: flo
     """Show the running jobs, and redraw the page after a change: without one it costs a question by an index."""
     with show_user_errors():
         engine = published_data.engine()
-        changed = listing.newest_event(engine) != newest
-        running = listing.running(engine, MOST_RUNNING) if shown or changed else []
+        changed = published_data.newest_event(engine) != newest
+        running = published_data.running_jobs(engine, MOST_RUNNING) if shown or changed else []
     if (changed or on_page(running) != shown) and time.monotonic() - drawn_s > _REDRAWN_AFTER_S:
         st.rerun()
     for job in running:
@@ -85,10 +85,12 @@ def _show_live(newest: int, shown: list[tuple[str, str, int, int]], drawn_s: flo
 def _show_queue(ids: Sequence[str], waiting: int) -> None:
     with show_user_errors():
         engine = published_data.engine()
-        queued = [job for job in listing.next_queued(engine, len(ids)) if job.job_id in ids]
-        workers = worker_registry.list_workers(engine)
+        queued = [job for job in published_data.next_queued(engine, len(ids)) if job.job_id in ids]
+        workers = published_data.workers(engine)
         starts = order.estimated_starts(
-            [*listing.running(engine), *queued], workers, takes_s=lambda study: published_data.forecast(study).seconds
+            [*published_data.running_jobs(engine), *queued],
+            workers,
+            takes_s=lambda study: published_data.forecast(study).seconds,
         )
     for position, job in enumerate(queued, start=1):
         with _queued_card(job, position, waiting):
@@ -101,7 +103,7 @@ def _show_queue(ids: Sequence[str], waiting: int) -> None:
 
 def show_card(engine: sa.Engine, job_id: str) -> None:
     """Show the card of a job that has none above, if it is queued or running."""
-    job = queue.job(engine, job_id)
+    job = published_data.job_of_queue(engine, job_id)
     if job.state == "running":
         _show_running(job)
     elif job.state == "queued" and (position := listing.position(engine, job_id)) is not None:
@@ -128,7 +130,8 @@ def _show_running(job: Job) -> None:
         if progress is None:
             st.progress(0.0, text="claimed by a worker; the engine is about to start")
             return
-        lost = with_invalid_runs(job).lost or "none failed"
+        (counted,) = with_invalid_runs([job])
+        lost = counted.lost or "none failed"
         st.progress(share_done(progress), text=literal(progress_sentence(progress)))
         with st.grid(4, gap="small"):
             for label, value, detail in progress_figures(progress, lost):

@@ -26,7 +26,7 @@ _rejected_bundles = published_query()(results.rejected_bundles)
 def show(engine: sa.Engine) -> None:
     """Show unreadable jobs, rejected bundles and studies without verdicts, if there are any."""
     with show_user_errors():
-        jobs = queue.set_aside(engine, _MOST_READ)
+        jobs = _unreadable(engine, published_data.newest_event(engine))
         bundles = None if published_data.publication() is None else _rejected_bundles()
     if jobs:
         _show_jobs(engine, jobs)
@@ -38,6 +38,13 @@ def show(engine: sa.Engine) -> None:
         _show_rejected(
             bundles[is_job], ("study", "studies"), "cannot be judged; the ingester tries again when it starts"
         )
+
+
+@st.cache_resource(show_spinner=False, max_entries=1, hash_funcs={sa.Engine: lambda engine: str(engine.url)})
+def _unreadable(engine: sa.Engine, newest_event: int) -> Sequence[SetAside]:
+    """Read the jobs again after each event: whether one can be read changes with an event or with this program."""
+    del newest_event  # part of the key
+    return queue.set_aside(engine, _MOST_READ)
 
 
 def _show_jobs(engine: sa.Engine, jobs: Sequence[SetAside]) -> None:

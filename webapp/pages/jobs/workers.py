@@ -13,6 +13,7 @@ from jobs.fleet import worker_registry
 from jobs.fleet.blocks import jobs_at_work
 from jobs.fleet.worker_registry import WorkerInfo
 from jobs.table import Job
+from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
 from webapp.shared.tables import Column, columns, show_rows
 from webapp.shared.text import duration, literal
@@ -36,7 +37,7 @@ _CONFIG = columns(
 def show(engine: sa.Engine) -> None:
     st.subheader("Workers", anchor=False)
     with show_user_errors():
-        workers = worker_registry.list_workers(engine)
+        workers = published_data.workers(engine)
         running = jobs_at_work(engine)
     if not workers:
         st.caption(
