@@ -6,8 +6,9 @@
 - The same of 100 workers that are processes of their own, on PostgreSQL's default of 100 connections, ten of which
   others hold. Aim: all beat, and none is refused.
 
-The simulated workers share the machine with PostgreSQL, and most of what they wait for is the processor. So one more
-worker, alone in a process, does the same beside them, and a line has the processor time of both sides. Figures called
+The simulated workers share the machine with PostgreSQL, and most of what they wait for is the processor. So they run at
+the lowest priority, one more worker does the same beside them, alone in a process and at the usual priority, as if on a
+host of its own, and a line has the processor time of both sides. Figures called
 "before" are of two processors, too: each queued job was sorted in Python, and each worker requeued, by pg8000.
 """
 
@@ -28,6 +29,7 @@ import sqlalchemy as sa
 
 from benchmarks.processes import postgres_s
 from benchmarks.table import wall_ms
+from host.priority import take_lowest_priority
 from host.settings import Settings
 from jobs.fleet import leases
 from jobs.fleet.needs import needs_of
@@ -111,7 +113,7 @@ def show_herd(url: str, queued: int = QUEUED[-1], workers: int = WORKERS, times:
     """Print what claims take while so many workers claim every two seconds: to them, and to one more."""
     with _filled(url, queued) as database:
         database.dispose()  # the other process is a fork of this one
-        with ProcessPoolExecutor(1) as process:
+        with ProcessPoolExecutor(1, initializer=take_lowest_priority) as process:
             herd = process.submit(_herd_ms, url, workers, times)
             beside_ms = list(_until(herd.done, lambda: _claim_ms(database, "beside")))
         _show("PostgreSQL", queued, f"claims of {workers}, every 2 s", herd.result(), _BEFORE_CLAIM)
@@ -191,7 +193,7 @@ def beats_of(server: Server, url: str, workers: int, seconds: float, *, processe
             register_worker(database, worker, host=worker, hardware=_HARDWARE, gpus=8, is_dead=lambda _worker: False)
         database.dispose()  # the other processes are forks of this one
         began_s, busy_s, waits_s, in_use = time.monotonic(), postgres_s(server), [0.0], [0.0]
-        with ProcessPoolExecutor(processes) as pool:
+        with ProcessPoolExecutor(processes, initializer=take_lowest_priority) as pool:
             shares = [owners[number::processes] for number in range(processes)]
             works = [pool.submit(_beats, url, share, seconds, connections) for share in shares]
             with server.administration() as admin:

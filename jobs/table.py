@@ -208,9 +208,19 @@ def get_job(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Jo
     return job_from_row(get_row(connection, job_id, lock=lock))
 
 
-def add_event(connection: sa.Connection, job_id: str, kind: str, detail: str = "", actor: str | None = None) -> None:
-    """Record the event in the transaction that changes the job. `actor` is None for a worker."""
-    row = {"job_id": job_id, "at": database_now(connection), "kind": kind, "detail": detail, "actor": actor}
+def add_event(
+    connection: sa.Connection,
+    job_id: str,
+    kind: str,
+    detail: str = "",
+    actor: str | None = None,
+    *,
+    at: datetime | None = None,
+) -> None:
+    """Record the event in the transaction that changes the job. `actor` is None for a worker. `at` is the database's
+    time, if the caller has it.
+    """
+    row = {"job_id": job_id, "at": at or database_now(connection), "kind": kind, "detail": detail, "actor": actor}
     connection.execute(job_events.insert().values(row))
 
 

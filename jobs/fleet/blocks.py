@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from jobs.fleet.leases import LeaseLost, has_room, host_of
 from jobs.table import ACTIVE, Job, add_event, find_row, readable
 from lab.errors import UserError
-from warehouse.app_db.clock import clock_behind_s, database_now_s
+from warehouse.app_db.clock import database_now_s, now_and_behind_s
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import job_blocks, job_events, jobs
 
@@ -190,7 +190,7 @@ def shared_jobs(engine: sa.Engine, worker: str) -> list[Job]:
     with reading(engine).connect() as connection:
         rows = connection.execute(query.order_by(is_here.desc(), jobs.c.started_at)).mappings()
         shared = [job for job in readable(rows)[0] if job.study.spread]
-        behind_s = clock_behind_s(connection) if shared else None
+        behind_s = now_and_behind_s(connection)[1] if shared else None
     return [dataclasses.replace(job, clock_behind_s=behind_s) for job in shared]
 
 

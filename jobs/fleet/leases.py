@@ -19,7 +19,7 @@ from jobs.fleet.needs import Versions, with_versions, without_versions
 from jobs.table import ACTIVE, SET_ASIDE, Job, Progress, State, UnreadableJobError, add_event, job_from_row
 from jobs.turns import queued_in_turn
 from lab.errors import DrafthouseError, UserError
-from warehouse.app_db.clock import clock_behind_s, database_now, database_now_s
+from warehouse.app_db.clock import database_now, database_now_s, now_and_behind_s
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, reading
 from warehouse.app_db.schema import job_blocks, job_events, jobs, workers
 
@@ -85,16 +85,16 @@ def claim(
 
 def _taken(connection: sa.Connection, job: Job, worker: str, lease_s: float, engines: Versions) -> Job:
     """Give the job to the worker, under a lease with a number of its own. Return the claimed job."""
-    behind_s = clock_behind_s(connection)
+    now, behind_s = now_and_behind_s(connection)
     values: dict[str, object] = {"state": "running", "worker": worker, "lease": jobs.c.lease + 1}
     values["host"] = host_of(worker)
     values |= {"lease_expires_at": database_now_s() + lease_s, "clock_behind_s": behind_s}
     values["needs"] = with_versions(job.needs, engines)
-    values["started_at"] = sa.func.coalesce(jobs.c.started_at, database_now(connection))
+    values["started_at"] = sa.func.coalesce(jobs.c.started_at, now)
     taking = jobs.update().where(jobs.c.job_id == job.job_id).values(values).returning(*jobs.c)
     row = connection.execute(taking).mappings().one()
     connection.execute(workers.update().where(workers.c.worker == worker).values(clock_behind_s=behind_s))
-    add_event(connection, job.job_id, "claimed", worker)
+    add_event(connection, job.job_id, "claimed", worker, at=now)
     return job_from_row(row)
 
 

@@ -30,11 +30,13 @@ def _on_postgresql(_element: database_now_s, _compiler: Any, **_options: Any) ->
     return "CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)"
 
 
-def clock_behind_s(connection: sa.Connection) -> float:
-    """Return the database's time minus this host's, in seconds: what has to be added to this host's times."""
+def now_and_behind_s(connection: sa.Connection) -> tuple[datetime, float]:
+    """Return the database's time, and by how many seconds it is ahead of this host's: what has to be added to this
+    host's times.
+    """
     before_s = time.time()
-    now_s = float(connection.execute(sa.select(database_now_s())).scalar_one())
-    return now_s - (before_s + time.time()) / 2
+    now = database_now(connection)
+    return now, now.timestamp() - (before_s + time.time()) / 2
 
 
 def database_now(connection: sa.Connection) -> datetime:

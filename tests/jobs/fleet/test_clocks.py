@@ -47,7 +47,7 @@ def test_a_jobs_moments_go_by_the_databases_clock(
 
 
 def test_a_runs_start_is_corrected_by_what_its_clock_is_off(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "clock_behind_s", lambda _connection: 7200.0)
+    monkeypatch.setattr(leases, "now_and_behind_s", lambda connection: (database_now(connection), 7200.0))
     job_id = home.submit(arms=[{"name": "plain"}], loads=[{"max_concurrency": 1, "num_prompts": 4}])
     Worker(home.settings).work()
     (run,) = home.runs()
