@@ -249,9 +249,14 @@ def _of_all_studies() -> str:
 def provenance_of_jobs(jobs: Iterable[str]) -> str:
     """Return `provenance_of_view` for studies by their jobs' ids; unknown ones are left out."""
     try:
-        frames = [published_data.results(job) for job in dict.fromkeys(jobs)]
+        return _provenance(tuple(dict.fromkeys(jobs)))
     except UserError:
         return ""
+
+
+@published_data.cached_by_publication()
+def _provenance(jobs: tuple[str, ...]) -> str:
+    frames = [published_data.results(job) for job in jobs]
     frames = [frame for frame in frames if not frame.empty]
     if not frames:
         return ""
