@@ -309,7 +309,7 @@ def chosen_study() -> str:
     if curating.show_gone(job_id):  # the warehouse may have it for some seconds more
         st.stop()
     studies = published_data.studies_with_results()
-    if job_id not in set(studies["job_id"]):
+    if not studies["job_id"].eq(job_id).any():
         _show_without_results(job_id, default_study(_listed(studies)))
     return job_id
 
