@@ -23,7 +23,8 @@ class Metrics:
     `counters` maps our names (ServerCounters) to cumulative metrics, `gauges` to those of the moment: running and
     waiting requests, and the share of the KV cache in use (0 to 1). If an engine counts tokens by position in the
     draft, sums are computed from those. `formerly` has the names of older releases, read if the newer ones are missing.
-    `added` has metrics, by our names, that count further cases of the same: hits of a second cache, say.
+    `added` has metrics, by our names, that count further cases of the same: hits of a second cache, say. `copies` are
+    labels of processes that share each request: each of them counts it, so only the greatest of their values counts.
     """
 
     counters: Mapping[str, str]
@@ -34,6 +35,7 @@ class Metrics:
     drafted_per_position: str | None = None
     formerly: Mapping[str, str] = field(default_factory=dict)
     added: Mapping[str, str] = field(default_factory=dict)
+    copies: tuple[str, ...] = ()
 
 
 class Arguments(Protocol):

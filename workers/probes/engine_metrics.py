@@ -149,9 +149,15 @@ _Samples = Sequence[Sample] | None
 
 
 def _of(samples: Mapping[str, _Samples], metrics: Metrics, name: str) -> _Samples:
-    """Return the samples of a metric, under its current or else its former name."""
+    """Return the samples of a metric, under its current or else its former name, without copies."""
     former = metrics.formerly.get(name)
-    return samples[former] if former is not None and samples[name] == [] else samples[name]
+    found = samples[former] if former is not None and samples[name] == [] else samples[name]
+    if not found or not metrics.copies:
+        return found
+    greatest: dict[Any, Sample] = {}
+    for sample in sorted(found, key=lambda sample: sample.value):
+        greatest[frozenset(label for label in sample.labels.items() if label[0] not in metrics.copies)] = sample
+    return list(greatest.values())
 
 
 def _totals(samples: _Samples) -> _Samples:

@@ -32,6 +32,8 @@ METRICS = Metrics(
         "requests_waiting": "sglang:num_queue_reqs",
         "kv_cache_usage": "sglang:token_usage",
     },
+    # each of these has a scheduler of its own; those of context parallelism and, if wanted, all others publish
+    copies=("tp_rank", "pp_rank", "moe_ep_rank"),
 )
 
 

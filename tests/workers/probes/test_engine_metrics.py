@@ -123,6 +123,19 @@ def test_requests_that_sglang_lists_by_priority_too_are_counted_once() -> None:
     assert parse_gauges("".join(by_rank), SGLANG) == GaugeReading(engine_running=6)
 
 
+def test_requests_that_each_rank_of_sglang_counts_are_counted_once() -> None:
+    """Ranks of context parallelism work on the same requests, those of data parallelism on different ones."""
+    ranks = [(dp, tp) for dp in (0, 1) for tp in (2 * dp, 2 * dp + 1)]
+    page = "".join(
+        f'{name}{{dp_rank="{dp}",tp_rank="{tp}",pp_rank="0",moe_ep_rank="{tp}",priority=""}} {3 + dp}\n'
+        for name in ("sglang:num_running_reqs", "sglang:num_retracted_requests_total")
+        for dp, tp in ranks
+    )
+    usage = "".join(f'sglang:token_usage{{tp_rank="{tp}"}} 0.25\n' for tp in range(8))
+    assert parse_gauges(page + usage, SGLANG) == GaugeReading(engine_running=7, kv_cache_usage=0.25)
+    assert parse_counters(page, SGLANG).num_preemptions == 7.0
+
+
 def test_what_a_page_does_not_say_is_unknown() -> None:
     assert parse_gauges("vllm:num_requests_running 0.0\n", VLLM) == GaugeReading(engine_running=0)
     assert parse_gauges("", VLLM) == GaugeReading()
