@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from host.settings import Settings
 from jobs.engines import hardware
+from jobs.engines.flags import configured, merged
 from jobs.engines.hardware import HostGpu
 from lab.errors import SettingsError, UserError
 from lab.study import Arm, Study
@@ -169,9 +170,12 @@ def _numbers(listed: str) -> set[int]:
 
 
 def gpus_needed(study: Study, arm: Arm) -> int:
-    """Return how many GPUs the arm's engine takes: the product of its tensor, pipeline and data parallel sizes."""
-    flags = {name.replace("_", "-"): value for name, value in (study.engine_flags | arm.flags).items()}
-    return math.prod(
-        max((int(str(flags[name])) for name in names if str(flags.get(name, "")).isdecimal()), default=1)
+    """Return how many GPUs the arm's engine takes: the product of its tensor, pipeline and data parallel sizes. In
+    SGLang's attention, data parallel ranks are the tensor parallel ones.
+    """
+    given = configured(arm) | merged(study, arm)
+    sizes = [
+        max((int(str(given[name])) for name in names if str(given.get(name, "")).isdecimal()), default=1)
         for names in _PARALLEL
-    )
+    ]
+    return math.prod(sizes[:-1] if given.get("enable-dp-attention") is True else sizes)

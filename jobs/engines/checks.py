@@ -13,13 +13,13 @@ from pydantic import JsonValue
 from host.settings import ENVIRONMENT_PREFIX
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.captures import numbers, refusal
-from jobs.engines.flags import Flags, dashed
+from jobs.engines.flags import Flags, configured, dashed, merged
 from jobs.engines.kind import Kind
 from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import MARK, has_password, is_secret
 from jobs.engines.relied_on import OLDEST, flags_of
 from jobs.engines.speculation.checks import option_problems
-from lab.study import Arm, FlagValue, Sampling, Server, Speculation, Study, Tune
+from lab.study import Arm, Sampling, Server, Speculation, Study, Tune
 from lab.study.methods import METHODS
 from lab.study.tune import drafts
 from lab.validity.words import listed
@@ -341,10 +341,8 @@ def side_by_side_problems(study: Study, *, has_gpu: bool) -> Iterator[Problem]:
 
 
 def _memory_share(study: Study, arm: Arm) -> float | None:
-    flags: Mapping[str, FlagValue] = {
-        name.replace("_", "-"): value for name, value in (study.engine_flags | arm.flags).items()
-    }
-    share = next((flags[name] for name in MEMORY_FLAGS if name in flags), None)
+    given = configured(arm) | merged(study, arm)
+    share = next((given[name] for name in MEMORY_FLAGS if name in given), None)
     return float(share) if isinstance(share, (int, float)) and not isinstance(share, bool) else None
 
 

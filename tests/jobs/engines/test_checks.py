@@ -294,6 +294,16 @@ def test_parts_that_fit_are_no_problem(fits: Study) -> None:
     assert list(side_by_side_problems(fits, has_gpu=True)) == []
 
 
+def test_a_part_in_an_arms_configuration_counts_like_a_flag() -> None:
+    def configured(share: float) -> Study:
+        arms = [{"name": name, "config": {"gpu_memory_utilization": share}} for name in ("plain", "draft")]
+        return study(arms=[arms[0] | {"baseline": True}, arms[1]], order="side_by_side")
+
+    assert list(side_by_side_problems(configured(0.45), has_gpu=True)) == []
+    ((_, sentence),) = side_by_side_problems(configured(0.9), has_gpu=True)
+    assert "would take 1.8 of the GPU's memory ('plain' 0.9, 'draft' 0.9)" in sentence
+
+
 def test_engines_without_a_part_are_named() -> None:
     ((field, sentence),) = side_by_side_problems(two_arms({"gpu-memory-utilization": 0.4}, {}), has_gpu=True)
     assert field == "order"

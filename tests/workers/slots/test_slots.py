@@ -107,6 +107,13 @@ def test_an_arm_takes_a_gpu_for_each_of_its_ranks() -> None:
     assert gpus_needed(ours, ours.arms[0]) == 2
     flags = {"tensor-parallel-size": 4, "pipeline-parallel-size": 2}
     assert gpus_needed(ours, ours.arms[0].model_copy(update={"flags": flags})) == 8
+    assert gpus_needed(ours, ours.arms[0].model_copy(update={"config": {"pipeline_parallel_size": 2}})) == 4
+
+
+def test_data_parallel_ranks_of_sglangs_attention_need_no_further_gpus() -> None:
+    ours = study(engine_flags={"tp_size": 4, "dp_size": 4})
+    assert gpus_needed(ours, ours.arms[0]) == 16
+    assert gpus_needed(ours, ours.arms[0].model_copy(update={"flags": {"enable_dp_attention": True}})) == 4
 
 
 SECOND = Slot(2, (2, 3), (4, 5))
