@@ -255,8 +255,9 @@ async def _reset_prefix_cache(session: aiohttp.ClientSession, engine: RunningEng
     """Make prompts that were sent in an earlier cell as expensive as the first time. Return why that failed, or None.
 
     An engine without such a request answers 404, a foreign server any refusal; each run's counters show how much came
-    from the cache. vLLM refuses while it still holds blocks of the last answers. A second tier of caches is reset
-    where there is a first; if that does nothing, the counters of its hits say so.
+    from the cache. vLLM refuses while it still holds blocks of the last answers, and SGLang, with status 400, until its
+    scheduler has noticed that they have ended. A second tier of caches is reset where there is a first; if that does
+    nothing, the counters of its hits say so.
     """
     command = engine.command
     if command.kind.reset_path is None:
@@ -297,5 +298,5 @@ async def _reset(session: aiohttp.ClientSession, url: str, *, foreign: bool) -> 
     if status == 404 or (foreign and 300 <= status < 500):
         return False, None
     if not 200 <= status < 300:
-        return True, f"HTTP {status}"
+        return True, _HELD if status == 400 else f"HTTP {status}"
     return True, _HELD if _REFUSED.fullmatch(page) else None

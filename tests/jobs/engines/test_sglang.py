@@ -91,6 +91,13 @@ def test_a_study_is_measured_and_acceptance_is_counted_as_ours(sglang_home: Home
     assert {request.spec_drafts for request in records(plain.requests)} == {None}
 
 
+def test_a_cache_that_cannot_be_emptied_right_after_an_answer_is_emptied_a_moment_later(home: Home) -> None:
+    add_stand_in(home, "sglang", TROUBLE="busy")
+    job = worked(home, arms=[PLAIN | {"engine": "sglang"}])
+    assert (job.state, job.error) == ("done", None)
+    assert bundles(home, "plain")[0].run.reset_problem is None
+
+
 def test_a_kernel_that_fails_at_start_is_a_result_with_its_reason(home: Home) -> None:
     add_stand_in(home, "sglang", TROUBLE="kernel")
     job = worked(home, arms=[PLAIN, {"name": "sglang", "engine": "sglang"}])

@@ -1,6 +1,6 @@
 """Speaks SGLang's protocol: its command line, health, server_info, metrics, and streams with its extension.
 
-The environment variable TROUBLE makes it fail as the engine was seen to fail.
+The environment variable TROUBLE makes it fail as the engine was seen to fail, or be busy as it is for a moment.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-from tests.workers.stand_in_server import Json, Server, Talk
+from tests.workers.stand_in_server import Handler, Json, Server, Talk
 
 KERNEL_FAILED = """\
 [2026-02-11 10:00:01] Scheduler hit an exception: Traceback (most recent call last):
@@ -20,6 +20,18 @@ KERNEL_FAILED = """\
     raise NotImplementedError("mxfp4 kernels are not built for sm_120")
 NotImplementedError: mxfp4 kernels are not built for sm_120
 [2026-02-11 10:00:01] Received sigquit from a child process. It usually means the child failed."""
+
+
+class Busy(Handler):
+    """Refuses twice to empty its cache: its scheduler has not noticed yet that the last answers have ended."""
+
+    refusals = 2
+
+    def turned_away(self) -> tuple[int, str] | None:
+        if self.path != "/flush_cache" or not Busy.refusals:
+            return None
+        Busy.refusals -= 1
+        return 400, "Flush cache failed."
 
 
 def options() -> argparse.Namespace:
@@ -87,7 +99,7 @@ def main() -> None:
         last_events=lambda body, rounds, accepted: spec_details(body, rounds, accepted, drafted),
         counts=(lambda tokens: round(tokens * 0.65)) if trouble == "miscount" and drafted else (lambda tokens: tokens),
     )
-    Server(given.host, given.port, talk).serve_forever()
+    Server(given.host, given.port, talk, Busy if trouble == "busy" else Handler).serve_forever()
 
 
 if __name__ == "__main__":
