@@ -225,10 +225,12 @@ def _why_all_failed(requests: Sequence[RequestRecord]) -> str | None:
 
 
 async def _why_died(engine: RunningEngine) -> str | None:
-    """Return why the engine ended, or None if it runs; after a failure, wait, as it may be about to die."""
+    """Return why the engine ended, or None if it runs; after a failure, wait, as it may be about to die. The death of a
+    foreign server shows nowhere, and many have no /health.
+    """
     give_up_s = time.monotonic() + _DEATH_SHOWS_WITHIN_S
     while (why := engine.why_dead()) is None and time.monotonic() < give_up_s:
-        if engine.command.endpoint.proxy is not None or await is_healthy(engine.command.endpoint):
+        if engine.command.endpoint.foreign or await is_healthy(engine.command.endpoint):
             return None
         await asyncio.sleep(_POLL_EVERY_S)
     return why

@@ -258,6 +258,14 @@ def assert_all_answered_and_told(home: Home, *, not_reset: list[str], unread: li
     assert ask(home.settings, found.format("counters_unread")) == [(arm,) for arm in unread]
 
 
+def test_a_foreign_server_that_fails_a_request_is_not_asked_for_its_health(home: Home) -> None:
+    with serving(it=Says(refuses_each=4, pages={"/health": 404})) as server:
+        worked(home, **of_servers(home, server.url, "it", requests=4))
+    (bundle,) = map(read_bundle, find_bundles(home.settings.bundles))
+    assert any(request.error for request in records(bundle.requests))
+    assert "/health" not in server.sayings["it"].got
+
+
 @pytest.mark.parametrize(
     ("body", "kind", "said"),
     [
