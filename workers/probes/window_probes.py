@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import aiohttp
 
@@ -21,9 +22,6 @@ from workers.probes.nvml import NO_GPUS, EngineGpus, engine_gpus
 from workers.probes.telemetry import Reading, Telemetry
 
 logger = logging.getLogger(__name__)
-_SHRANK = "a counter of the server shrank within a window: the server was restarted"
-
-
 #: Why a server's counters are unknown and its prefix cache was not reset.
 NO_PAGES = "only requests are sent through the proxy before the server"
 
@@ -76,20 +74,23 @@ async def probing(
 
 
 def joined(windows: Sequence[Probes]) -> Probes:
-    """Return the readings of a run's windows as those of one window without the time between them."""
+    """Return the readings of a run's windows as those of one window without the time between them. If the server was
+    restarted, within a window or between two, the counters are those before and after its restart.
+    """
     if len(windows) == 1:
         return windows[0]
     first, last = windows[0], windows[-1]
     problem = next((window.counters_problem for window in windows if window.counters_problem is not None), None)
-    after = first.counters_before
+    before = after = first.counters_before
     for grown in map(growth, windows):
         after = None if after is None or grown is None else _combined(after, grown, 1)
-    if problem is None and any(map(_shrank, windows)):
-        problem, after = _SHRANK, None
+    readings = [counters for window in windows for counters in (window.counters_before, window.counters_after)]
+    known = [counters for counters in readings if counters is not None]
+    before, after = next((pair for pair in pairwise(known) if _shrank(*pair)), (before, after))
     return Probes(
         started_at=first.started_at,
         spans_s=tuple(span for window in windows for span in window.spans_s),
-        counters_before=first.counters_before,
+        counters_before=before,
         counters_after=after,
         counters_problem=problem,
         log_begin_bytes=first.log_begin_bytes,
@@ -103,13 +104,10 @@ def joined(windows: Sequence[Probes]) -> Probes:
 def growth(window: Probes) -> ServerCounters | None:
     """Return how much the counters grew in a window; None if unknown, or if one of them shrank."""
     before, after = window.counters_before, window.counters_after
-    return None if before is None or after is None or _shrank(window) else _combined(after, before, -1)
+    return None if before is None or after is None or _shrank(before, after) else _combined(after, before, -1)
 
 
-def _shrank(window: Probes) -> bool:
-    before, after = window.counters_before, window.counters_after
-    if before is None or after is None:
-        return False
+def _shrank(before: ServerCounters, after: ServerCounters) -> bool:
     grown = (value for _, value in _combined(after, before, -1) if value is not None)
     return any(min(value, default=0.0) < 0 if isinstance(value, tuple) else value < 0 for value in grown)
 

@@ -106,7 +106,7 @@ def _counter_reset(evidence: Evidence) -> Answer:
     fell = [name for name, value in before if _fell(value, getattr(after, name))]
     if not fell:
         return None
-    return Fired(f"The server's counters fell within the window ({listed(fell)}): it was restarted.")
+    return Fired(f"The server's counters fell during the run ({listed(fell)}): it was restarted.")
 
 
 def _fell(before: object, after: object) -> bool:
@@ -217,8 +217,8 @@ CHECKS = (
         traps=(10,),
         severity="invalid",
         looks_at=("counters_before", "counters_after"),
-        threshold="any counter smaller after the window than before",
-        why="A server that restarted inside the window was measured cold, and counter differences mean nothing.",
+        threshold="any counter smaller after a window than before it, or smaller before a later window of the run",
+        why="A server that restarted during the run was measured cold, and counter differences mean nothing.",
         advice="Find the reason for the restart in the server's log, then repeat the run.",
         rule=_counter_reset,
     ),

@@ -317,13 +317,13 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
     (
         "counter_reset",
         "invalid",
-        "The server's counters fell within the window (generation_tokens): it was restarted.",
+        "The server's counters fell during the run (generation_tokens): it was restarted.",
         lambda: plain().with_counters(generation_tokens=10.0),
     ),
     (
         "counter_reset",
         "invalid",
-        "The server's counters fell within the window (num_accepted_tokens_per_position): it was restarted.",
+        "The server's counters fell during the run (num_accepted_tokens_per_position): it was restarted.",
         lambda: drafted().with_counters(num_accepted_tokens_per_position=(0.0, 0.0, 0.0)),
     ),
     (

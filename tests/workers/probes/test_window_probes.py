@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from lab.metrics.records import IdleEngine
 from tests.warehouse.runs import counters
 from workers.probes.window_probes import Probes, growth, joined
@@ -32,18 +34,22 @@ def test_counters_grow_only_within_the_windows() -> None:
     assert (run.spans_s, run.log_begin_bytes, run.log_end_bytes) == (((0, 1), (5, 8)), 0, 8)
 
 
-def test_a_server_restarted_within_a_window_has_no_counters() -> None:
-    windows = [window(0, 1, 100, 110), window(5, 8, 500, 3), window(9, 10, 3, 900)]
-    assert growth(windows[1]) is None
+@pytest.mark.parametrize("others", [[window(5, 8, 500, 3)], [window(5, 8, 110, 500), window(8.5, 9, 3, 6)]])
+def test_a_server_restarted_during_a_run_shows_in_its_counters(others: list[Probes]) -> None:
+    """As in a run with one window, which is invalid then."""
+    windows = [window(0, 1, 100, 110), *others, window(9, 10, 6, 900)]
     run = joined(windows)
-    assert (run.counters_after, run.counters_problem) == (
-        None,
-        "a counter of the server shrank within a window: the server was restarted",
-    )
+    fell = [counters(num_drafts=drafts, num_accepted_tokens_per_position=(drafts, 0.0)) for drafts in (500.0, 3.0)]
+    assert [run.counters_before, run.counters_after] == fell
+    assert run.counters_problem is None
+
+
+def test_how_much_counters_grew_in_a_window_with_a_restart_is_unknown() -> None:
+    assert growth(window(5, 8, 500, 3)) is None
 
 
 def test_counters_that_could_not_be_read_once_are_unknown() -> None:
-    run = joined([window(0, 1, 100, 110), window(5, 8, 0, 0, counters_after=None, counters_problem="silent")])
+    run = joined([window(0, 1, 100, 110), window(5, 8, 110, 0, counters_after=None, counters_problem="silent")])
     assert (run.counters_after, run.counters_problem) == (None, "silent")
 
 
