@@ -18,6 +18,8 @@ from lab.study.model_base import RecordField
 #: RunRecord, gains is marked with the next version, which becomes the written one:
 #: `Annotated[str | None, RecordField("what it means", since=16)] = None`.
 BUNDLE_FORMAT_VERSION = 16
+#: How the error of a request begins that never left the client.
+NOT_SENT = "not sent: "
 
 
 def record_fields(record: type) -> dict[str, RecordField]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from jobs.datasets.prompt import Prompt, next_turn
 from lab.capacity.early_end import MissCount
 from lab.errors import UserError
-from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
+from lab.metrics.records import NOT_SENT, ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load, Slo
 from workers.load.answer import Answer
 from workers.load.client import Endpoint, RequestParams, send, unsent
@@ -35,10 +35,10 @@ _EVERY_S, _REPORT_EVERY_S = 1.0, 0.5
 _SWITCH_INTERVAL_S = 0.0005
 #: Why a trace load cannot replay a dataset.
 NO_TRACE = "its dataset records no arrival times: use burstgpt, or other arrivals"
-_NO_SERVER = "not sent: the server had ended before its turn came"
-_ENOUGH = "not sent: the trial had ended early"
-_NO_ANSWER = "not sent: an earlier turn of its session failed"
-_NO_STREAM = "not sent: no stream was free before the {:g} s of the load were over"
+_NO_SERVER = f"{NOT_SENT}the server had ended before its turn came"
+_ENOUGH = f"{NOT_SENT}the trial had ended early"
+_NO_ANSWER = f"{NOT_SENT}an earlier turn of its session failed"
+_NO_STREAM = f"{NOT_SENT}no stream was free before the {{:g}} s of the load were over"
 
 
 def intended_send_s(load: Load, seed: int, trace_s: Sequence[float] | None = None) -> Offsets:

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from lab.metrics.record_table import Floats
+from lab.metrics.records import NOT_SENT
 from lab.metrics.request_table import RequestTable
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
@@ -93,12 +94,15 @@ def _prompt_lengths(requests: RequestTable) -> Floats:
 
 
 def _requests_not_sent(evidence: Evidence) -> Answer:
-    unsent = len(evidence.requests) - len(evidence.sent)
-    if not unsent or not len(evidence.completed):
+    """Report requests that were due and not sent; those that a trial saved by ending early were not due."""
+    unsent = evidence.requests.where(~evidence.requests.known("sent_s"))
+    if not len(unsent) or not len(evidence.completed) or evidence.run.ended_early is not None:
         return None
+    errors: list[str] = unsent.texts("error").drop_null().unique().to_pylist()
+    because = f", because: {listed([error.removeprefix(NOT_SENT) for error in errors], 2)}" if errors else ""
     return Fired(
-        f"{of_requests(unsent, len(evidence.requests))} never left the client: no stream was free for them in time.",
-        "warning" if unsent / len(evidence.requests) > UNSENT_SHARE else "note",
+        f"{of_requests(len(unsent), len(evidence.requests))} never left the client{because}.",
+        "warning" if len(unsent) / len(evidence.requests) > UNSENT_SHARE else "note",
     )
 
 
@@ -168,10 +172,12 @@ CHECKS = (
         name="requests_not_sent",
         traps=(16,),
         severity="warning",
-        looks_at=("sent_s",),
-        threshold=f"a warning above {percent(UNSENT_SHARE)} of the requests, else a note",
+        looks_at=("sent_s", "error"),
+        needs=("sent_s",),
+        threshold=f"a warning above {percent(UNSENT_SHARE)} of the requests, else a note. Not for trials that ended "
+        "early",
         why="The requests left out would have been the slowest.",
-        advice="Lower request_rate_rps, or raise max_concurrency or duration_s.",
+        advice="Lower request_rate_rps, or raise max_concurrency or duration_s. Of sessions, see why turns failed.",
         rule=_requests_not_sent,
     ),
     Check(

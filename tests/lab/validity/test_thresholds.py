@@ -33,6 +33,10 @@ def counted_only(failed: int) -> Measured:
     return replace(few(20).with_requests(first=failed, **FAILED), unrecorded=frozenset({"error"}))
 
 
+def ended_early(trial: Measured) -> Measured:
+    return trial.with_run(ended_early="2 of 20 requests had missed the SLO")
+
+
 def cut(at_limit: int = 3, limit: int = 100, characters: int = 600) -> Measured:
     """Prompts of 40 tokens with 4 characters each, and some at the limit with longer texts."""
     run = few(at_limit + 5, sent_prompt_tokens=None)
@@ -205,6 +209,7 @@ CASES: tuple[Case, ...] = (
     case("requests_failed", "invalid", lambda: counted_only(2)),
     case("requests_not_sent", "note", lambda: few(20).with_requests(first=1, sent_s=None, **FAILED)),
     case("requests_not_sent", "warning", lambda: few(20).with_requests(first=2, sent_s=None, **FAILED)),
+    case("requests_not_sent", None, lambda: ended_early(few(20).with_requests(first=2, sent_s=None, **FAILED))),
     case("degenerate_output", None, lambda: few(20).with_requests(first=1, output_text=LOOP)),
     case("degenerate_output", "warning", lambda: few(20).with_requests(first=2, output_text=LOOP)),
     case("degenerate_output", "warning", lambda: few(20).with_requests(first=10, output_text=LOOP)),

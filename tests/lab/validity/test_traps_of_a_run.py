@@ -66,8 +66,10 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
     (
         "requests_not_sent",
         "warning",
-        "52 of 512 requests never left the client: no stream was free for them in time.",
-        lambda: plain().with_requests(10, sent_s=None, **FAILED),
+        "52 of 512 requests never left the client, because: an earlier turn of its session failed.",
+        lambda: plain().with_requests(
+            10, sent_s=None, **FAILED | {"error": "not sent: an earlier turn of its session failed"}
+        ),
     ),
     (
         "output_length",
