@@ -87,6 +87,8 @@ _NOTES = {
     "config.strategy.max_concurrency": "concurrency, if the strategy is throughput; until 0.3 args.strategy",
     "requests.*.response_metrics.speculative_decoding.num_spec_tokens": "num_speculative_tokens",
     "metrics.request_totals.errored, incomplete": "requests_failed, their sum",
+    "requests.successful.output_metrics.total_tokens": "null if the server sends no usage: then output_tokens counts "
+    "chunks, and all figures of tokens are left out",
     "requests.successful": ("the requests, without warm-up and cool-down; inter_token_latency_ms is tpot"),
     "requests.*.response_metrics.speculative_decoding": "num_drafts and all of acceptance, summed over requests",
     "requests.errored, incomplete": "failed requests, without latencies",
@@ -121,11 +123,18 @@ class _Request(_Timed):
     prompt_tokens: Count | None = None
     output_tokens: Count | None = None
     output: Text | None = None
+    output_metrics: dict[str, Any] | None = None  # since 0.5
     num_spec_tokens: Count | None = at(*_SPECULATION, "num_spec_tokens")
     num_spec_steps: Count | None = at(*_SPECULATION, "num_spec_steps")
     num_draft_tokens: Count | None = at(*_SPECULATION, "num_draft_tokens")
     num_accepted_draft_tokens: Count | None = at(*_SPECULATION, "num_accepted_draft_tokens")
     acceptance_histogram: Numbers | None = at(*_SPECULATION, "acceptance_histogram")
+
+    @property
+    def counts_chunks(self) -> bool:
+        """Return whether its output tokens are chunks: GuideLLM's substitute if the server sends no usage."""
+        usage = self.output_metrics
+        return self.output_tokens is not None and usage is not None and usage.get("total_tokens") is None
 
 
 class _FailedRequest(_Timed):
@@ -184,7 +193,6 @@ def _version(benchmark: Part) -> str:
 def _run(part: Part, version: str) -> ImportedRun:
     owner = "a GuideLLM benchmark"
     benchmark, taken = part.parse(_Benchmark, owner), take(part, _FIGURES, owner)
-    server_counts = benchmark.prefer_response_metrics
     if benchmark.strategy == "synchronous":
         taken.columns["concurrency"] = 1
     if benchmark.strategy == "throughput":
@@ -194,10 +202,9 @@ def _run(part: Part, version: str) -> ImportedRun:
     taken.columns["num_speculative_tokens"] = drafted.pop() if len(drafted) == 1 else None
     if benchmark.total_errored is not None and benchmark.total_incomplete is not None:
         taken.metrics["requests_failed"] = benchmark.total_errored + benchmark.total_incomplete
-    requests = _all_requests(benchmark, taken, server_counts=server_counts is not False)
-    if server_counts is False:
-        names = ("completion_tokens", "output_tok_per_s", "total_tok_per_s", "prompt_tokens")
-        taken.drop(names, "prefer_response_metrics was off: the client counted the tokens itself")
+    why = _why_not_servers(benchmark)
+    requests = _all_requests(benchmark, taken, server_counts=not why)
+    taken.drop(("completion_tokens", "output_tok_per_s", "total_tok_per_s", "prompt_tokens") if why else (), why)
     return build_run(
         FORMAT.name,
         part.document,
@@ -207,6 +214,15 @@ def _run(part: Part, version: str) -> ImportedRun:
         tool_version=version,
         place=f"benchmarks[{part.at[-1]}]",
     )
+
+
+def _why_not_servers(benchmark: _Benchmark) -> str:
+    """Return why the counts of tokens are not the server's; empty if they may be."""
+    if benchmark.prefer_response_metrics is False:
+        return "prefer_response_metrics was off: the client counted the tokens itself"
+    if any(request.counts_chunks for request in benchmark.successful or ()):
+        return "the server sent no usage: GuideLLM counted chunks, not tokens"
+    return ""
 
 
 def _limit(benchmark: _Benchmark) -> int | None:

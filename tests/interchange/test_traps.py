@@ -78,6 +78,20 @@ def test_guidellms_time_per_token_with_the_first_is_left_out() -> None:
     assert "includes the time to the first token" in why(run, "metrics.time_per_output_token_ms.successful.mean")
 
 
+def test_guidellms_chunks_are_not_the_servers_tokens() -> None:
+    """GuideLLM counts chunks if the server sends no usage; with a draft a chunk has several tokens."""
+    report = json.loads((SAMPLES / "guidellm/spec-code-synchronous.json").read_text())
+    for request in report["benchmarks"][0]["requests"]["successful"]:
+        request["output_metrics"] |= {"text_tokens": None, "total_tokens": None}
+        request["output_tokens"] = request["info"]["timings"]["token_iterations"]
+    run = only(report)
+    names = ("completion_tokens", "output_tok_per_s", "total_tok_per_s", "tpot_mean_ms")
+    assert [run.metrics[name] for name in names] == [None] * 4
+    assert why(run, "completion_tokens") == "the server sent no usage: GuideLLM counted chunks, not tokens"
+    assert run.metrics["ttft_mean_ms"] is not None
+    assert run.metrics["acceptance_length"] is not None
+
+
 def test_guidellms_own_tokens_are_not_the_servers() -> None:
     content = sample("guidellm/spec-code-synchronous.json")
     content["benchmarks"][0]["config"]["prefer_response_metrics"] = False
