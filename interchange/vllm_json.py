@@ -60,7 +60,7 @@ def _requests(con: duckdb.DuckDBPyConnection, run_id: str) -> list[Row]:
 
 
 def _result(run: Row, requests: Sequence[Row]) -> dict[str, Any]:
-    rate = run["request_rate_rps"]
+    rate, is_gamma = run["request_rate_rps"], run["arrivals"] in (None, "gamma")
     result: dict[str, Any] = {
         "date": None if run["started_at"] is None else f"{run['started_at']:%Y%m%d-%H%M%S}",
         "endpoint_type": _ENDPOINTS.get(run["endpoint"] or ""),
@@ -71,8 +71,10 @@ def _result(run: Row, requests: Sequence[Row]) -> dict[str, Any]:
         "output_throughput": _output_throughput(run),
         **{name: run[name] for name in _IDENTITY},
     }
-    if rate is not None or run["closed_loop"]:  # else vLLM cannot express it
-        result["request_rate"] = "inf" if rate is None else rate
+    if run["closed_loop"] or (rate is not None and (is_gamma or run["arrivals"] == "constant")):
+        result["request_rate"] = "inf" if rate is None else rate  # vLLM cannot express other arrivals
+    if not is_gamma:
+        result["burstiness"] = None
     if run["num_drafts"] is not None or run["acceptance_rate"] is not None:
         rate = run["acceptance_rate"]
         result["spec_decode_acceptance_rate"] = None if rate is None else rate * 100

@@ -87,6 +87,26 @@ def test_the_throughput_of_a_run_in_rounds_is_vllms_too(settings: Settings) -> N
     assert result["output_throughput"] < ours
 
 
+@pytest.mark.parametrize(
+    ("arrivals", "rate", "burstiness"),
+    [
+        ({}, 2.5, 1.0),
+        ({"arrivals": "constant"}, 2.5, None),
+        ({"arrivals": "ramp", "ramp_to_rps": 9.0}, "missing", None),
+    ],
+)
+def test_arrivals_that_vllm_cannot_express_are_left_out(
+    settings: Settings, arrivals: dict[str, Any], rate: float | str, burstiness: float | None
+) -> None:
+    """A burstiness of 1 is Poisson to vLLM, and a rate is the same for the whole run."""
+    load = Load(max_concurrency=2, num_prompts=2, request_rate_rps=2.5, **arrivals)
+    write_run(settings.bundles, (request(),), load=load)
+    ingest_all(settings)
+    with open_warehouse(settings.warehouse_file) as connection:
+        (result,) = vllm_results(connection, ["job-1"])
+    assert (result.get("request_rate", "missing"), result["burstiness"]) == (rate, burstiness)
+
+
 def test_requests_that_do_not_fit_into_arrays_are_left_out(objects: list[dict[str, Any]]) -> None:
     third = objects[2]
     assert third["run_id"] == "run-3"
