@@ -153,6 +153,7 @@ def _record(record: ImportedRecord) -> RunRecord:
     dataset, ignore_eos, rate = (run.columns[name] for name in ("dataset", "ignore_eos", "request_rate_rps"))
     concurrency, duration_s = run.columns["concurrency"], run.metrics["duration_s"]
     streams = min(max(int(concurrency), 1), 4096) if isinstance(concurrency, int) else 1
+    rate_rps = min(max(float(rate), 1e-4), 1e6) if rate else None  # as a load of our own, the row keeps the file's
     output_tokens = run.columns["requested_output_tokens"]
     reason = failure_reason(run)
     return RunRecord(
@@ -169,7 +170,7 @@ def _record(record: ImportedRecord) -> RunRecord:
             output_tokens=output_tokens if isinstance(output_tokens, int) else 0,
             ignore_eos=bool(ignore_eos),
         ),
-        load=Load(max_concurrency=streams, num_prompts=1_000_000, request_rate_rps=rate or None),
+        load=Load(max_concurrency=streams, num_prompts=1_000_000, request_rate_rps=rate_rps),
         sampling=Sampling(),
         slo=Slo(),
         endpoint="completions",

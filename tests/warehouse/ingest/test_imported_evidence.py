@@ -185,6 +185,8 @@ def test_what_the_file_does_not_say_has_a_placeholder() -> None:
         ({"concurrency": 0}, Load(max_concurrency=1, num_prompts=1_000_000, request_rate_rps=2.5)),
         ({"concurrency": 5000}, Load(max_concurrency=4096, num_prompts=1_000_000, request_rate_rps=2.5)),
         ({"request_rate_rps": 0}, Load(max_concurrency=4, num_prompts=1_000_000)),
+        ({"request_rate_rps": 1e7}, Load(max_concurrency=4, num_prompts=1_000_000, request_rate_rps=1e6)),
+        ({"request_rate_rps": 1e-5}, Load(max_concurrency=4, num_prompts=1_000_000, request_rate_rps=1e-4)),
     ],
 )
 def test_a_load_out_of_range_is_the_nearest_in_it(columns: dict[str, Scalar], load: Load) -> None:
