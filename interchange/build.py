@@ -25,8 +25,8 @@ TOLERANCE = 0.005
 #: Latencies between the tokens of one output.
 _BETWEEN = ("tpot", "icl", "itl")
 _OF_DRAFTED = ("acceptance_rate", "acceptance_length", "acceptance_per_position")
-#: This many requests never have times to first token within this share of each other. Clients print a constant if
-#: the server did not stream.
+#: This many requests never have times to first token within this share of each other, nor is the mean of a streamed
+#: answer's first token so close to that of its end. If the server did not stream, clients print a constant, or the end.
 _MANY, _LEAST_SPREAD = 10, 1e-4
 #: Tools compute shares in floating point.
 _ROUNDING = 1e-6
@@ -156,7 +156,7 @@ def build_run(
     if not taken.metrics.get("requests_completed", 1):
         taken.drop(_OF_COMPLETED, "no request completed")
     _drop_what_nothing_has(taken, requests)
-    if requests is not None and _is_constant(computed):
+    if requests is not None and _why_no_first_token(computed):
         requests = ImportedRequests(requests.arrow.drop_columns(["ttft_ms", "tpot_ms"]))
     return ImportedRun(
         run_id=run_id(tool, content),
@@ -183,23 +183,34 @@ def _drop_what_nothing_has(taken: Taken, requests: ImportedRequests | None) -> N
         taken.drop(_OF_OUTPUT, "no token of any answer was counted")
     if _has_single_tokens(metrics, requests):
         taken.drop(latency_columns(*_BETWEEN), "no answer has a second token")
-    for latency in ("ttft", "tpot", "e2e", "icl", "itl"):
-        printed = [metrics[name] for name in latency_columns(latency) if metrics.get(name) is not None]
-        if not any(printed):  # all are 0
-            taken.drop(latency_columns(latency), "0 in all of its statistics: nothing was measured")
-    if _is_constant(metrics):
-        why = f"every request has a time to first token of {metrics['ttft_p50_ms']:g} ms: it was not measured"
+    if why := _why_no_first_token(metrics):  # clients compute the time per token from that to the first
         taken.drop(latency_columns("ttft", "tpot"), why)
+    for latency in ("tpot", "e2e", "icl", "itl"):
+        if _is_zero(metrics, latency):
+            taken.drop(latency_columns(latency), "0 in all of its statistics: nothing was measured")
     for count, names in (("num_draft_tokens", _OF_DRAFTED), ("num_drafts", ("acceptance_length",))):
         if metrics.get(count) == 0:
             taken.drop(names, "no token was drafted")
 
 
-def _is_constant(metrics: Mapping[str, Value]) -> bool:
-    """Return whether the time to first token is the same in too many requests to have been measured."""
+def _why_no_first_token(metrics: Mapping[str, Value]) -> str:
+    """Return why the times to first token cannot have been measured; empty if they may have been."""
     middle, last = (_number(metrics.get(name)) for name in ("ttft_p50_ms", "ttft_p99_ms"))
-    is_many = (_number(metrics.get("requests_completed")) or 0) >= _MANY
-    return bool(is_many and middle and last and last - middle <= _LEAST_SPREAD * middle)
+    answers = _number(metrics.get("requests_completed")) or 0
+    is_constant = bool(answers >= _MANY and middle and last and last - middle <= _LEAST_SPREAD * middle)
+    if is_constant or _is_zero(metrics, "ttft"):
+        return f"every request has a time to first token of {middle or 0:g} ms: it was not measured"
+    first, whole, per_token = (_number(metrics.get(f"{name}_mean_ms")) for name in ("ttft", "e2e", "tpot"))
+    comes_whole = first and whole and math.isclose(first, whole, rel_tol=_LEAST_SPREAD)
+    if (comes_whole or per_token == 0) and answers and (_number(metrics.get("completion_tokens")) or 0) >= 2 * answers:
+        return "each answer came as a whole: the time to its first token was not measured"
+    return ""
+
+
+def _is_zero(metrics: Mapping[str, Value], latency: str) -> bool:
+    """Return whether all known statistics of the latency are 0."""
+    known = [metrics[name] for name in latency_columns(latency) if metrics.get(name) is not None]
+    return bool(known) and not any(known)
 
 
 def _has_single_tokens(metrics: Mapping[str, Value], requests: ImportedRequests | None) -> bool:

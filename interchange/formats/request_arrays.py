@@ -66,7 +66,7 @@ def read(part: Part, arrays: RequestArrays) -> list[ImportedRequest] | None:
             error=_error(arrays.errors, index, arrays.ttfts[index], outputs[index]),
             sent_s=starts[index] - first_s if starts else None,
             ttft_s=arrays.ttfts[index],
-            gaps_s=np.asarray(gaps if isinstance(gaps, array) else all_known(gaps), dtype=np.float64),
+            gaps_s=_gaps_s(gaps),
             latency_s=latencies[index] if latencies else None,
             lengths=(inputs[index], outputs[index]),
             text=texts[index],
@@ -84,13 +84,20 @@ def _refuse_other_lengths(part: Part, arrays: RequestArrays, kind: type[RequestA
             raise part.error(key, f"it has {len(items)} values where ttfts has {count}: the file is damaged")
 
 
+def _gaps_s(gaps: Sequence[float | None] | None) -> Floats | None:
+    """Return the gaps; None if one of them is unknown."""
+    if gaps is None or (not isinstance(gaps, array) and None in gaps):
+        return None
+    return np.asarray(gaps, dtype=np.float64)
+
+
 def _request(
     index: int,
     *,
     error: str | None,
     sent_s: float | None,
     ttft_s: float | None,
-    gaps_s: Floats,
+    gaps_s: Floats | None,
     latency_s: float | None,
     lengths: tuple[int | None, int | None],
     text: object,
@@ -99,18 +106,27 @@ def _request(
     prompt_tokens, tokens = lengths
     if error is not None or ttft_s is None:
         return ImportedRequest(index, error or "no first token", sent_s, prompt_tokens=prompt_tokens)
-    decoding_s = sum(gaps_s.tolist()) if latency_s is None else max(latency_s - ttft_s, 0.0)
+    decoding_s = _decoding_s(ttft_s, gaps_s, latency_s)
     return ImportedRequest(
         index,
         sent_s=sent_s,
         ttft_ms=ttft_s * 1000,
-        tpot_ms=decoding_s * 1000 / (tokens - 1) if tokens is not None and tokens > 1 else None,
-        e2e_ms=(ttft_s + decoding_s) * 1000,
-        chunk_gaps_ms=array("d", (gaps_s * 1000).tobytes()),
+        tpot_ms=decoding_s * 1000 / (tokens - 1) if decoding_s is not None and tokens and tokens > 1 else None,
+        e2e_ms=None if decoding_s is None else (ttft_s + decoding_s) * 1000,
+        chunk_gaps_ms=None if gaps_s is None else array("d", (gaps_s * 1000).tobytes()),
         prompt_tokens=prompt_tokens,
         completion_tokens=tokens,
         output_text=text if isinstance(text, str) else None,
     )
+
+
+def _decoding_s(ttft_s: float, gaps_s: Floats | None, latency_s: float | None) -> float | None:
+    """Return the time after the first token, from the latency if the file has it; else a TTFT of 0, which clients write
+    where they timed no token, leaves it unknown.
+    """
+    if latency_s is not None:
+        return max(latency_s - ttft_s, 0.0)
+    return sum(gaps_s.tolist()) if gaps_s is not None and ttft_s else None
 
 
 def _error(errors: Sequence[object] | None, index: int, ttft_s: float | None, tokens: float | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -77,6 +78,7 @@ _NOTES = {
 _SERVER_LABELS = ("tp_size", "dp_size", "quantization")
 #: Backends whose client divides a chunk's gap over its tokens in some versions only.
 _DIVIDES_MAYBE = ("sglang", "sglang-native")
+_OF_STREAMS = ("_ttft_ms", "_tpot_ms")
 _NEEDED = ("completed", "duration", "total_output_tokens", "output_throughput", "mean_e2e_latency_ms")
 
 
@@ -89,8 +91,12 @@ class _Run(RequestArrays):
 
 
 def _run(part: Part, place: str) -> ImportedRun:
-    owner = "a result of SGLang's bench_serving"
+    owner, content = "a result of SGLang's bench_serving", part.content
+    if came_whole := _came_whole(content):
+        part = Part(part.document, {key: content[key] for key in content if not key.endswith(_OF_STREAMS)}, part.at)
     taken, run = take(part, _FIGURES, owner, _NEEDED), part.parse(_Run, owner)
+    if came_whole:
+        taken.leave_out("ttft, tpot", "a time per token is below 0: most answers came as a whole")
     forget_unknown_loop(part, taken)
     _forget_drawn_lengths(taken, run.random_range_ratio)
     if "model_path" in run.server_info:  # vLLM answers this page, too
@@ -102,18 +108,28 @@ def _run(part: Part, place: str) -> ImportedRun:
         taken.leave_out("requests", "the run was saved without --output-details")
     else:  # the file has no request's end, only its last chunk; the run's e2e figures stay as printed by SGLang
         requests = [replace(request, e2e_ms=None) for request in requests]
+        if came_whole:
+            requests = [replace(request, ttft_ms=None, tpot_ms=None) for request in requests]
     if run.backend in _DIVIDES_MAYBE:
         requests = requests and list(map(_divided, requests))
         taken.drop(latency_columns("icl"), "this version may have divided the gaps over the tokens of a chunk")
     return build_run(
         FORMAT.name,
         part.document,
-        part.content,
+        content,
         taken,
         requests=None if requests is None else ImportedRequests.of(requests),
         place=place,
         labels=part.labels(("tag", "backend")) | Part(part.document, run.server_info).labels(_SERVER_LABELS),
     )
+
+
+def _came_whole(content: Mapping[str, object]) -> bool:
+    """Return whether the mean or the median answer came as a whole: its client notes the first token a little later
+    than the end.
+    """
+    per_token = (content.get(f"{statistic}_tpot_ms") for statistic in ("mean", "median"))
+    return any(isinstance(value, float) and value < 0 for value in per_token)
 
 
 def _forget_drawn_lengths(taken: Taken, range_ratio: float | None) -> None:

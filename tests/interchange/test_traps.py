@@ -14,6 +14,7 @@ from lab.errors import ForeignFileError
 from tests.interchange import samples_read
 from tests.interchange.foreign_files import imported, only, why
 from tests.interchange.sample_files import SAMPLES
+from warehouse.bundles.imported_run import ImportedRun
 
 
 def sample(name: str) -> Any:
@@ -243,6 +244,78 @@ def test_answers_of_one_token_have_no_latency_between_tokens(path: str) -> None:
     gaps: list[list[float]] = [[] for _ in lengths]
     detailed = content | {"output_lens": lengths, "itls": gaps, "total_output_tokens": content["completed"]}
     assert [only(detailed).metrics[name] for name in BETWEEN] == [None] * len(BETWEEN)
+
+
+ARRAYS = ("ttfts", "itls", "latencies", "start_times", "input_lens", "output_lens", "errors", "generated_texts")
+DETAILED = ("vllm-bench/spec-code-c4.json", "sglang-bench-serving/spec-random64x48-c4.jsonl")
+
+
+def with_first_token(path: str, statistics: Any, arrays: Any, *, has_requests: bool) -> ImportedRun:
+    """Read a sample of several tokens an answer, with other times to first token."""
+    content = sample(path)
+    e2e = [first + sum(gaps) for first, gaps in zip(content["ttfts"], content["itls"], strict=True)]
+    content |= {"itls": [[] for _ in e2e], "ttfts": arrays(e2e), "latencies": e2e} if has_requests else {}
+    changed = {key: statistics(key, content) for key in content if key.endswith(("_ttft_ms", "_tpot_ms", "_itl_ms"))}
+    kept = {key: value for key, value in content.items() if has_requests or key not in ARRAYS}
+    run = only(kept | changed)
+    assert (run.requests is not None) == has_requests
+    return run
+
+
+@pytest.mark.parametrize("has_requests", [False, True])
+@pytest.mark.parametrize("path", DETAILED)
+def test_a_time_per_token_from_a_first_token_that_was_not_timed_is_left_out(path: str, *, has_requests: bool) -> None:
+    """A client that timed no first token writes 0, and divides the whole latency by the other tokens."""
+
+    def statistics(key: str, content: dict[str, Any]) -> float:
+        return float(content["mean_tpot_ms"]) + 4 if "tpot" in key else 0.0
+
+    run = with_first_token(path, statistics, lambda e2e: [0.0] * len(e2e), has_requests=has_requests)
+    names = [f"{name}_{statistic}_ms" for name in ("ttft", "tpot") for statistic in ("mean", "p50", "p99")]
+    assert [run.metrics[name] for name in names] == [None] * 6
+    assert why(run, "tpot_mean_ms") == "every request has a time to first token of 0 ms: it was not measured"
+    assert run.metrics["requests_completed"] == 16
+    assert run.requests is None or not (run.requests.known("ttft_ms") | run.requests.known("tpot_ms")).any()
+
+
+@pytest.mark.parametrize("has_requests", [False, True])
+@pytest.mark.parametrize("path", DETAILED)
+def test_answers_that_came_as_a_whole_have_no_time_to_first_token(path: str, *, has_requests: bool) -> None:
+    """Without streaming, clients write the time of the whole answer as that of its first token."""
+
+    def statistics(key: str, content: dict[str, Any]) -> float:
+        whole = content.get(key.replace("_ttft_", "_e2e_latency_"), content.get(key.replace("_ttft_", "_e2el_"), 750.0))
+        return float(whole) if "ttft" in key else 0.0
+
+    run = with_first_token(path, statistics, lambda e2e: e2e, has_requests=has_requests)
+    names = [f"{name}_{statistic}_ms" for name in ("ttft", "tpot", "icl") for statistic in ("mean", "p50", "p99")]
+    assert [run.metrics[name] for name in names] == [None] * 9
+    assert why(run, "ttft_mean_ms") == "each answer came as a whole: the time to its first token was not measured"
+    assert run.requests is None or not (run.requests.known("ttft_ms") | run.requests.known("tpot_ms")).any()
+
+
+@pytest.mark.parametrize("has_requests", [False, True])
+def test_sglangs_time_per_token_below_0_means_that_answers_came_as_a_whole(*, has_requests: bool) -> None:
+    """Its client notes a first token that ends the answer some microseconds after that end."""
+
+    def statistics(key: str, content: dict[str, Any]) -> float:
+        return -0.0004 if key == "median_tpot_ms" else float(content[key])
+
+    run = with_first_token(DETAILED[1], statistics, lambda e2e: e2e, has_requests=has_requests)
+    assert [run.metrics[name] for name in ("ttft_mean_ms", "tpot_mean_ms", "tpot_p50_ms")] == [None] * 3
+    assert why(run, "ttft, tpot") == "a time per token is below 0: most answers came as a whole"
+    assert run.metrics["e2e_mean_ms"] == pytest.approx(1017.957726)
+
+
+def test_gaps_of_which_one_is_unknown_are_no_gaps_of_0() -> None:
+    content = sample(DETAILED[0])
+    content["itls"][0][1] = None
+    del content["latencies"]
+    run = only({key: value for key, value in content.items() if not key.endswith("_tpot_ms")})
+    assert run.requests is not None
+    known = [run.requests.known(name).tolist() for name in ("chunk_gaps_ms", "tpot_ms", "e2e_ms")]
+    assert [column[:2] for column in known] == [[False, True]] * 3
+    assert run.metrics["tpot_mean_ms"] is None
 
 
 def test_a_run_without_drafts_has_no_acceptance() -> None:
