@@ -40,18 +40,27 @@ def started_at(epoch_s: float | None) -> str | None:
 
 #: Seconds since 1970, as a time of day.
 Moment = Annotated[Number, AfterValidator(started_at)]
-#: Requests per second; None for "inf", Infinity and null (all requests were sent at once), and for SGLang's "trace".
+#: Requests per second; None for "inf", Infinity and null (all requests were sent at once), for SGLang's "trace", and
+#: for 0, which inference-perf writes for sessions.
 _Rate = Annotated[
-    Number | None, BeforeValidator(lambda value: None if value in ("inf", float("inf"), TRACE) else value)
+    Number | None,
+    BeforeValidator(lambda value: None if value in ("inf", float("inf"), TRACE) else value),
+    AfterValidator(lambda rate: rate or None),
 ]
+#: The most requests in flight; None for 0, which is no limit.
+_Concurrency = Annotated[Count | None, AfterValidator(lambda limit: limit or None)]
+#: The shape of arrivals; None for Infinity, by which vLLM means a constant rate.
+_Burstiness = Annotated[Number | None, BeforeValidator(lambda value: None if value == float("inf") else value)]
 _Rates = Annotated[Numbers, AfterValidator(lambda values: tuple(all_known(values)) or None)]
 #: How each metric and column is read unless its figure has a type of its own.
 _TYPES: dict[str | None, Any] = {
     None: Number,
     **dict.fromkeys(COLUMNS, Name),
     **dict.fromkeys(("num_speculative_tokens", "requested_output_tokens", "input_tokens", "repeat"), Count),
-    **dict.fromkeys(("concurrency", "num_prompts"), Count),
-    **dict.fromkeys(("temperature", "burstiness"), Number),
+    "num_prompts": Count,
+    "concurrency": _Concurrency,
+    "temperature": Number,
+    "burstiness": _Burstiness,
     "ignore_eos": Flag,
     "request_rate_rps": _Rate,
     **{metric.name: Count if metric.is_whole else Number for metric in METRICS},

@@ -1,7 +1,8 @@
 """Read foreign JSON, one document or several in sequence, more strictly than Python's own reader.
 
-Refused, with line or key: text that is not UTF-8, duplicate keys, NaN, infinite numbers (except a request rate, where
-tools write them), half a surrogate pair, and nesting or numbers of values that would exhaust the memory.
+NaN is null: tools write it for a statistic of too few values. Refused, with line or key: text that is not UTF-8,
+duplicate keys, infinite numbers (except where tools write them), half a surrogate pair, and nesting or numbers of
+values that would exhaust the memory.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from lab.errors import ForeignFileError
 DEEPEST = 64
 #: The most values in one file. Each takes up to about 150 bytes in memory.
 MOST_VALUES = 5_000_000
-#: Keys under which Infinity means "all at once".
-_MAY_BE_INFINITE = frozenset({"request_rate"})
+#: Keys under which tools write Infinity: "all at once" and "at a constant rate".
+_MAY_BE_INFINITE = frozenset({"request_rate", "burstiness"})
 #: The key of the list that holds each request's list of gaps between chunks: nearly all of a large file.
 _GAPS = "itls"
 #: A large file with a longer value than this is read as a whole.
@@ -107,7 +108,11 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return made
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
+def _constant(name: str) -> float | None:
+    return None if name == "NaN" else float(name)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_constant)
 
 
 def whole_text(file: ForeignFile) -> str:

@@ -30,7 +30,7 @@ _LATENCIES = {
 }
 _STATISTICS = ("mean", "p1", "p5", "p10", "p25", "median", "p50", "p75", "p90", "p95", "p99")
 _FIGURES: tuple[Figure, ...] = (
-    Figure("load_summary.concurrency", "concurrency"),
+    Figure("load_summary.concurrency", "concurrency", "0 is none"),
     Figure("load_summary.requested_rate", "request_rate_rps", "if there is no concurrency"),
     Figure("load_summary.count", "num_prompts"),
     Figure("successes.count", "requests_completed"),
@@ -139,7 +139,7 @@ def _run(part: Part, taken: Taken, records: Sequence[Request], listed: Document 
     if is_old:
         taken.drop(latency_columns("tpot"), "the client noted a time for every line of the stream, not for each token")
     _drop_client_counts(part.parse(_Report, _OWNER), taken)
-    if "concurrency" in taken.columns:
+    if "concurrency" in _load(part.content):  # of requests, or of sessions, whose rate is not that of requests
         taken.columns.pop("request_rate_rps", None)
     requests = _fitting(taken, per_request.requests(records))
     if requests is None:

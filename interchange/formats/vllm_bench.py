@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Annotated
 
@@ -55,7 +56,7 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("num_prompts", "num_prompts"),
     Figure("max_concurrency", "concurrency", "unknown without a request_rate, and with ramp_up_strategy"),
     Figure("request_rate", "request_rate_rps", '"inf" is a closed loop'),
-    Figure("burstiness", "burstiness"),
+    Figure("burstiness", "burstiness", "Infinity, a constant rate, is left out"),
     Figure("endpoint_type", "endpoint", "if it is one of OpenAI's", type=one_of(_ENDPOINTS)),
     Figure("run_number", "repeat", "in a sweep"),
     Figure("benchmark_start_time_unix", "started_at", "in InferenceX's fork", type=Moment),
@@ -155,6 +156,8 @@ def _run(part: Part, place: str) -> ImportedRun:
     taken, run = take(part, _FIGURES, owner, _NEEDED), part.parse(_Run, owner)
     if unstreamed:
         taken.leave_out("ttft, tpot, itl", "the server did not stream")
+    if whole.get("burstiness") == math.inf:
+        taken.leave_out("burstiness", "infinite: requests at a constant rate")
     if isinstance(positions := taken.metrics.get("acceptance_per_position"), tuple):
         taken.columns["num_speculative_tokens"] = len(positions)
     if run.speculative_config is not None:

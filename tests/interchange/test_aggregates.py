@@ -283,6 +283,16 @@ def test_llmperfs_summary_leaves_out_its_latency_between_tokens() -> None:
     assert (run.tool_version, run.labels["token_count"]) == ("2023-08-31", "client")
 
 
+def test_llmperfs_statistics_of_too_few_requests_are_unknown() -> None:
+    """It writes NaN for the deviation of one request, and for every statistic if all failed."""
+    one = SUMMARY | {"results_num_completed_requests": 1, "results_ttft_s_stddev": float("nan")}
+    assert figures(only(one)) == figures(only(SUMMARY | {"results_num_completed_requests": 1}))
+    statistics = {key: float("nan") for key in SUMMARY if "_s_" in key}
+    none = {"results_num_completed_requests": 0, "results_num_completed_requests_per_min": 0.0}
+    none |= {"results_mean_output_throughput_token_per_s": 0.0, "results_number_errors": 2}
+    assert figures(only(SUMMARY | statistics | none)) == {"requests_completed": 0, "requests_failed": 2}
+
+
 def test_llmperfs_responses_join_the_summary_that_they_reproduce() -> None:
     files = [ForeignFile(f"f/{name}", json.dumps(value).encode()) for name, value in (("r", RESPONSES), ("s", SUMMARY))]
     (run,) = read_runs(files).runs

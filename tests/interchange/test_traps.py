@@ -370,6 +370,25 @@ def test_sglangs_requests_by_a_trace_are_neither_a_rate_nor_a_closed_loop() -> N
     assert (columns["concurrency"], columns["request_rate_rps"]) == (None, None)
 
 
+def test_inference_perfs_sessions_without_a_limit_are_neither_a_rate_nor_a_closed_loop() -> None:
+    """Of sessions it writes their number at once, 0 for any number, and their rate, which is not that of requests."""
+    folder = SAMPLES / "inference-perf/spec-synthetic64x48-c4"
+    stage = json.loads((folder / "stage_0_lifecycle_metrics.json").read_text())
+    stage["load_summary"] |= {"concurrency": 0, "requested_rate": 0.5}
+    columns = only(stage).columns
+    assert (columns["concurrency"], columns["request_rate_rps"]) == (None, None)
+    del stage["load_summary"]["concurrency"]
+    assert only(stage).columns["request_rate_rps"] == 0.5
+    stage["load_summary"]["requested_rate"] = 0.0
+    assert only(stage).columns["request_rate_rps"] is None
+
+
+def test_vllms_infinite_burstiness_is_a_constant_rate() -> None:
+    run = only(sample("vllm-bench/spec-code-c4.json") | {"request_rate": 2.5, "burstiness": float("inf")})
+    assert (run.columns["request_rate_rps"], run.columns["burstiness"]) == (2.5, None)
+    assert why(run, "burstiness") == "infinite: requests at a constant rate"
+
+
 def test_waits_for_the_clients_own_limit_are_no_labels() -> None:
     names = ("mean_client_queue_time_ms", "p99_e2el_including_client_queue_ms")
     run = only(sample("vllm-bench/spec-code-c4.json") | dict.fromkeys(names, 12.5))

@@ -219,7 +219,7 @@ def _describe(part: Part, taken: Taken, report: _Report) -> None:
     stages = parse(list[_Stage], part.document, report.stages or [], _OWNER, ("scenario", "load", "args"))
     if report.stage_v1 is not None and report.stage_v1 < len(stages):
         stage = stages[report.stage_v1]
-        taken.columns |= {"request_rate_rps": stage.rate, "concurrency": stage.concurrency_level or None}
+        taken.columns |= {"request_rate_rps": stage.rate or None, "concurrency": stage.concurrency_level or None}
 
 
 def _components(part: Part, report: _Report) -> list[_Component]:
