@@ -138,7 +138,7 @@ class Here:
 
         due = (
             [curation.deleted_of(self.database, name)]
-            if name
+            if name is not None
             else curation.due_for_purging(self.database, datetime.now(UTC))
         )
         for one in due:

@@ -20,7 +20,7 @@ from lab.errors import UserError
 if TYPE_CHECKING:
     from interchange.reading import Progress as ImportProgress
 
-Paths = Annotated[list[Path], typer.Argument(help="Result files, folders of them, or an exported folder.")]
+Paths = Annotated[list[str], typer.Argument(help="Result files, folders of them, or an exported folder.")]
 Tool = Annotated[str, typer.Option(help="Only this format, as docs/importing.md names it.")]
 Labels = Annotated[
     list[str] | None,
@@ -42,11 +42,13 @@ def import_results(
 
     Runs imported before are not changed.
     """
+    if "" in paths:  # of a script whose variable is not set; it would be the working directory
+        raise UserError("an empty path names no file: write . for the working directory")
     do_without_pandas()
     allocate_like_the_system()
     here, labels = the_lab(), dict(map(_label, label or []))
     with _bar() as progress:
-        imported = here.import_paths(paths, tool, labels, progress, as_measured=as_measured)
+        imported = here.import_paths(list(map(Path, paths)), tool, labels, progress, as_measured=as_measured)
     if as_json:
         print_json(imported.document)
         return

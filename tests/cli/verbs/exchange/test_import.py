@@ -37,6 +37,7 @@ def test_the_same_files_again_are_no_new_runs(home: Home) -> None:
     ("arguments", "sentence"),
     [
         (("no such file",), "cannot be read"),
+        (("",), "an empty path names no file: write . for the working directory"),
         ((str(REPOSITORY / "README.md"),), "this is text, not JSON"),
         ((str(APPENDED), "--tool", "guidellm"), "this is a result of `vllm bench serve`"),
         ((str(APPENDED), "--tool", "other"), "no such format: other. Choose auto or one of"),
