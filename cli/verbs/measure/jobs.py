@@ -60,7 +60,7 @@ def priority(
     print_text(f"{the_lab().reprioritise(job, value)} has priority {value}")
 
 
-def logs(job: JobName, *, lines: Annotated[int, typer.Option(help="How many lines to show.")] = 200) -> None:
+def logs(job: JobName, *, lines: Annotated[int, typer.Option(min=1, help="How many lines to show.")] = 200) -> None:
     """Show the end of the engine's log of a job."""
     job_id, tail = the_lab().log(job, lines)
     print_literally(tail or f"No engine of job {job_id} has written a log yet.")

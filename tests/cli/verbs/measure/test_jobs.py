@@ -37,6 +37,7 @@ def test_a_waiting_job_is_moved_cancelled_and_asked_for_again(tmp_path: Path, mo
     assert home.ask("priority", job_id, "--", "-5").stdout == f"{job_id} has priority -5\n"
     (listed,) = json.loads(home.ask("jobs", "--json").stdout)
     assert (listed["job_id"], listed["priority"], listed["state"]) == (job_id, -5, "queued")
+    assert "greater than or equal to 1" in home.ask("logs", job_id, "--lines", "0").stderr
     assert home.ask("cancel", job_id).returncode == 0
     moved = home.ask("priority", job_id, "7")
     assert moved.returncode == 2
