@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
@@ -32,6 +32,8 @@ SECRET_PREFIX = ENVIRONMENT_PREFIX + "SECRET_"
 SECRETS_FILE = "secrets.toml"
 #: Beside the warehouse's file: where the requests of old runs are.
 ARCHIVE_FOLDER = "archive"
+#: The longest time limit: timers of the operating system take no endless one.
+_A_WEEK_S = 604_800
 
 
 class Settings(BaseSettings):
@@ -206,8 +208,10 @@ class Settings(BaseSettings):
     import_mib_per_day: int = Field(
         default=10_240, ge=1, description="what one user may import in 24 hours; the command has no limit"
     )
-    engine_start_timeout_s: float = Field(default=600.0, gt=0, description="time for an engine to get ready")
-    request_timeout_s: float = Field(default=600.0, gt=0, description="time for a request to be answered")
+    engine_start_timeout_s: float = Field(
+        default=600.0, gt=0, le=_A_WEEK_S, description="time for an engine to get ready"
+    )
+    request_timeout_s: float = Field(default=600.0, gt=0, le=_A_WEEK_S, description="time for a request to be answered")
     alarm_webhook: str = Field(default="", exclude=True, repr=False, description="address to which alarms are posted")
     alarm_webhook_form: Literal["slack", "teams"] = Field(default="slack", description="form of posted alarms")
     alarm_webhook_secret_file: Path | None = Field(
@@ -221,8 +225,26 @@ class Settings(BaseSettings):
         default="smtp://localhost:25", exclude=True, description="mail server, such as smtps://user@mail.example.org"
     )
     alarm_smtp_password_file: Path | None = Field(default=None, description="file with the mail server's password")
-    sql_timeout_s: float = Field(default=30.0, gt=0, description="time limit of a user's own SQL query")
+    sql_timeout_s: float = Field(default=30.0, gt=0, le=_A_WEEK_S, description="time limit of a user's own SQL query")
     sql_memory_mib: int = Field(default=1024, ge=64, description="memory limit of a user's own SQL query")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_empty(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse an empty path, as in `DRAFTHOUSE_HOME=$NOT_SET`, which would be the working directory; and an empty
+        broker, for which Celery would look for another kind of broker here.
+        """
+        is_path = "Path" in str(cls.model_fields[info.field_name or ""].annotation)
+        if value == "" and (is_path or info.field_name == "broker_url"):
+            raise ValueError("should not be empty: leave it out for the default")
+        return value
+
+    @field_validator("bundles_dir")
+    @classmethod
+    def _refuse_folder_without_name(cls, folder: Path | None) -> Path | None:
+        if folder is not None and not folder.name:
+            raise ValueError("should name a folder of its own: verdicts and removed runs lie in folders beside it")
+        return folder
 
     @field_validator("bundles_url")
     @classmethod

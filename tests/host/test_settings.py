@@ -52,6 +52,13 @@ def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> 
         ("DRAFTHOUSE_HOEM", "x", "DRAFTHOUSE_HOEM: no such setting"),
         ("DRAFTHOUSE_BUNDLES", "s4://bucket", "(or bundles in drafthouse.toml): should be s3://bucket/prefix, gs://"),
         ("DRAFTHOUSE_BUNDLES", "file://folder", "or file:///folder, got 'file://folder'"),
+        ("DRAFTHOUSE_HOME", "", "should not be empty: leave it out for the default, got ''"),
+        ("DRAFTHOUSE_DATASETS_DIR", "", "should not be empty"),
+        ("DRAFTHOUSE_BROKER_URL", "", "should not be empty"),
+        ("DRAFTHOUSE_BUNDLES_DIR", ".", "should name a folder of its own"),
+        ("DRAFTHOUSE_SQL_TIMEOUT_S", "inf", "less than or equal to 604800"),
+        ("DRAFTHOUSE_REQUEST_TIMEOUT_S", "inf", "less than or equal to 604800"),
+        ("DRAFTHOUSE_ENGINE_START_TIMEOUT_S", "1e12", "less than or equal to 604800"),
     ],
 )
 def test_a_wrong_variable_is_refused_by_name(
