@@ -118,8 +118,7 @@ def delete(settings: Settings, database: sa.Engine, job_id: str, *, actor: Actor
 def restore(settings: Settings, database: sa.Engine, name: str, *, actor: Actor) -> str:
     """Restore a deleted study, by its job or its name, and return its job. Raises UserError if there is none."""
     found = deleted_of(database, name)
-    if found.purged_at is not None:
-        raise UserError(f"{found.job_id} was purged on {found.purged_at:%Y-%m-%d}: its bundles are gone")
+    _refuse_purged(found)
     with reading(database).connect() as connection:
         roles.require(actor, Change.CURATE, curated.owner_of(connection, found.job_id))
         is_own = find_row(connection, found.job_id) is not None
@@ -127,10 +126,16 @@ def restore(settings: Settings, database: sa.Engine, name: str, *, actor: Actor)
         move_back(settings, found.job_id, found.deleted_at)
     with curated.changing(database) as connection:
         known = _of(connection, found.job_id, actor, may_be_deleted=True)
+        _refuse_purged(known)  # a purge may have ended meanwhile
         if known.deleted_at is not None:
             curated.store(connection, replace(known, deleted_at=None, deleted_by=None, called=None))
             audit.record(connection, actor, Change.CURATE, found.job_id, restored=True)
     return found.job_id
+
+
+def _refuse_purged(known: Curated) -> None:
+    if known.purged_at is not None:
+        raise UserError(f"{known.job_id} was purged on {known.purged_at:%Y-%m-%d}: its bundles are gone")
 
 
 def deleted(database: sa.Engine) -> list[Curated]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -283,6 +285,21 @@ def test_a_purge_removes_bundles_and_verdicts_and_goes_on_after_a_kill(
     assert ask(settings, "select distinct job_id from judgements") == [(later,)]
     with pytest.raises(UserError, match=r"was purged on .*: its bundles are gone"):
         curation.restore(settings, database, job_id, actor=ADMIN)
+
+
+def test_a_study_that_is_purged_while_somebody_restores_it_stays_gone(
+    settings: Settings, database: sa.Engine, job_id: str
+) -> None:
+    curation.delete(settings, database, job_id, actor=ADMIN)
+    with ThreadPoolExecutor(1) as threads:
+        with curated.changing(database) as connection:
+            restoring = threads.submit(curation.restore, settings, database, job_id, actor=ADMIN)
+            time.sleep(0.5)  # by now it has read that nothing is purged, and waits for this transaction
+            purged = replace(curated.read(connection, job_id), purged_at=datetime.now(UTC))
+            curated.store(connection, purged)
+        with pytest.raises(UserError, match=r"was purged on .*: its bundles are gone"):
+            restoring.result(60)
+    assert curated.find(database, job_id) == purged
 
 
 def test_what_depends_on_a_study_is_named(settings: Settings, database: sa.Engine, job_id: str) -> None:
