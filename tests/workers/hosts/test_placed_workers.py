@@ -90,6 +90,19 @@ def test_a_pod_gets_whole_processors_for_itself() -> None:
     assert resources["limits"]["cpu"].isdigit()
 
 
+def test_a_batch_job_takes_every_variable_as_the_other_files_do(tmp_path: Path) -> None:
+    program = tmp_path / ".venv" / "bin" / "drafthouse"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\necho "$DRAFTHOUSE_SECRET_OPENAI_2 $https_proxy $DRAFTHOUSE_BUNDLES_DIR"\n')
+    program.chmod(0o700)
+    variables = tmp_path / "worker.env"  # without an end of its last line
+    variables.write_text("# none=1\nDRAFTHOUSE_SECRET_OPENAI_2=a&b\nhttps_proxy=c\nDRAFTHOUSE_BUNDLES_DIR=/d")
+    place = {"CLONE": str(tmp_path), "WORKER_ENV": str(variables), "KEYS": str(tmp_path)}
+    batch = ("bash", str(DEPLOY / "worker.sbatch"))
+    plain = {"PATH": os.environ["PATH"], "SLURM_TMPDIR": str(tmp_path / "node")}
+    assert subprocess.check_output(batch, env=plain | place, text=True) == "a&b c /d\n"
+
+
 def test_a_batch_job_measures_and_ends_when_told_that_its_time_is_over(woken_home: Home, tmp_path: Path) -> None:
     variables = worker_environment(woken_home)
     variables |= {"DRAFTHOUSE_BUNDLES_DIR": str(woken_home.settings.bundles)}
