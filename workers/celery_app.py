@@ -36,10 +36,14 @@ from workers.worker import ENDS, Ends, Worker
 _VISIBILITY_TIMEOUT_S = 30 * 24 * 3600
 
 write_for_nobody_else()
-_settings = load_settings()
+try:
+    _settings = load_settings()
+    _broker = broker_url(_settings)
+except UserError as error:
+    raise SystemExit(str(error)) from None
 _workers: list[Worker] = []
 
-app = Celery("drafthouse", broker=broker_url(_settings))
+app = Celery("drafthouse", broker=_broker)
 app.conf.update(
     worker_pool="solo",
     worker_concurrency=1,

@@ -7,7 +7,10 @@ import dataclasses
 import errno
 import os
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +65,15 @@ def test_a_system_error_names_the_file_the_reason_and_whose_it_is(
         raise error
     assert (str(caught.value), caught.value.is_of_host) == (words, is_of_host)
     assert caught.value.__cause__ is error
+
+
+def test_a_worker_without_a_broker_ends_with_a_sentence(tmp_path: Path) -> None:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
+    worker = (sys.executable, "-m", "workers.celery_app")
+    ours |= {"DRAFTHOUSE_HOME": str(tmp_path)}
+    ended = subprocess.run(worker, check=False, env=ours, cwd=REPOSITORY, capture_output=True, text=True)
+    sentence = f"{tmp_path} has no broker: start one with `drafthouse up`, or set DRAFTHOUSE_BROKER_URL\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", sentence)
 
 
 def test_unreadable_weights_fail_the_job_by_name_and_leave_a_traceback(
