@@ -157,7 +157,8 @@ def page(
     Leaves out the jobs of `set_aside`, deleted studies, hidden ones unless requested, and those without the
     requested `tag`. Raises UserError if there is no job `before`.
     """
-    newest = _NEWEST.where(listed(hidden=hidden, tag=tag)).limit(limit + 1)
+    every = _NEWEST.where(listed(hidden=hidden, tag=tag))
+    newest = every.limit(limit + 1)
     with reading(engine).connect() as connection:
         if before is not None:
             newest = newest.where(after_page(connection, before))
@@ -166,7 +167,8 @@ def page(
     if len(rows) <= limit:
         return Page(tuple(shown), None)
     shown_ids = {job.job_id for job in shown}
-    more = [job for job in active(engine) if job.job_id not in shown_ids] if before is None and tag is None else []
+    actives = [] if before is not None else _readable(engine, every.where(jobs_table.c.state.in_(ACTIVE)))
+    more = (job for job in actives if job.job_id not in shown_ids)
     return Page((*shown, *more), rows[limit - 1]["job_id"])
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from jobs import queue
+from jobs import curation, queue
 from jobs.engine_logs import log_tail
 from jobs.fleet import leases
 from jobs.table import Job, Progress, State
@@ -116,6 +116,22 @@ def test_a_running_job_is_seen_however_many_were_submitted_after_it(home: Home) 
     page = queue.page(home.database)
     assert [job.job_id for job in page.jobs] == [*reversed(ids[50:]), ids[1], ids[0]]
     assert page.older == ids[50]
+
+
+def test_a_hidden_running_job_stays_hidden_however_many_were_submitted_after_it(home: Home) -> None:
+    ids = many_jobs(home, 9)
+    curation.change(home.database, ids[0], actor=ADMIN, hidden=True)
+    for limit in (3, 200):
+        assert ids[0] not in {job.job_id for job in queue.page(home.database, limit).jobs}
+        assert ids[0] in {job.job_id for job in queue.page(home.database, limit, hidden=True).jobs}
+
+
+def test_an_old_queued_job_is_listed_by_its_tag_too(home: Home) -> None:
+    ids = many_jobs(home, 9)
+    for job_id in (*ids[5:], ids[1]):
+        curation.change(home.database, job_id, actor=ADMIN, tags=["nightly"])
+    assert [job.job_id for job in queue.page(home.database, 3, tag="nightly").jobs] == [*ids[:5:-1], ids[1]]
+    assert len(queue.page(home.database, tag="").jobs) == 9
 
 
 def test_the_history_has_no_gaps_where_jobs_came_at_once(home: Home) -> None:

@@ -84,7 +84,7 @@ def listed(*, hidden: bool = False, tag: str | None = None) -> sa.ColumnElement[
     is_gone = table.c.deleted_at.is_not(None)
     unlisted = is_gone if hidden else sa.or_(is_gone, table.c.hidden_at.is_not(None))
     is_listed = jobs.c.job_id.not_in(sa.select(table.c.job_id).where(unlisted))
-    if tag is None:
+    if not tag:
         return is_listed
     tags = sa.literal(_SEPARATOR) + table.c.tags + _SEPARATOR
     # Not LIKE, by which a capital is its small letter in SQLite, and another letter in PostgreSQL.
