@@ -31,6 +31,13 @@ def test_filtered_lists_have_pages_without_gaps(home: Home) -> None:
         listing.page(home.database, done, 3, "gone")
 
 
+@pytest.mark.parametrize("text", ["Über", "ÜBER", "über", "überstudie 1"])
+def test_capital_and_small_letters_of_any_alphabet_are_the_same(either_home: Home, text: str) -> None:
+    job_id = either_home.submit(name="Überstudie 1")
+    assert [job.job_id for job in listing.page(either_home.database, Wanted(text=text), 9).jobs] == [job_id]
+    assert listing.page(either_home.database, Wanted(text="uber"), 9).jobs == ()
+
+
 def rows_of(tables: AppTables) -> dict[str, dict[str, object]]:
     return {str(row["job_id"]): row for row in tables["jobs"].rows.to_pylist()} if "jobs" in tables else {}
 

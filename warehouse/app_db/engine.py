@@ -199,6 +199,11 @@ def _prepare_sqlite(connection: DBAPIConnection, _record: ConnectionPoolEntry) -
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")  # an accepted job survives a power cut
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.create_function("lower", 1, _lower, deterministic=True)  # SQLite's own leaves `Ü` as it is
+
+
+def _lower(text: str | None) -> str | None:
+    return None if text is None else text.lower()
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
