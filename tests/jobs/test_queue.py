@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from jobs import curation, queue
 from jobs.engine_logs import log_tail
 from jobs.fleet import leases
+from jobs.series import store
 from jobs.table import Job, Progress, State
 from lab.errors import StudyError, UserError
 from lab.study.parsing import study_to_toml
@@ -276,6 +277,19 @@ def test_an_unknown_job_is_answered_with_a_sentence(home: Home, ask: object) -> 
     assert callable(ask)
     with pytest.raises(UserError, match=r"^there is no job nobody: `drafthouse jobs` lists all jobs$"):
         ask(home.database, "nobody")
+
+
+def test_a_value_that_no_column_can_hold_is_refused_by_a_sentence_and_is_no_outage(either_home: Home) -> None:
+    database = either_home.database
+    for ask in (
+        lambda: queue.job_id_of(database, "a\0b"),
+        lambda: queue.page(database, before="\0"),
+        lambda: store.acknowledge(database, 2**40, "late", actor=ADMIN),
+        lambda: store.acknowledge(database, 10**20, "late", actor=ADMIN),
+    ):
+        with pytest.raises(UserError, match=r"there is no (job|alarm)|the app database can hold no such value \("):
+            ask()
+    assert either_home.job(either_home.submit()).state == "queued"
 
 
 def test_a_job_id_that_climbs_out_of_the_home_has_no_log(home: Home) -> None:

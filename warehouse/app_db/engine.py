@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from lab.errors import SettingsError, UserError
@@ -147,9 +147,8 @@ def _revision(engine: sa.Engine) -> str | None:
 def _unchecked_engine(url: str, connections: tuple[int, int] = (1, 0)) -> sa.Engine:
     try:
         parsed = sa.make_url(url)
-        if parsed.get_backend_name() == "postgresql":
-            return _postgresql_engine(parsed, connections)
-        engine = sa.create_engine(parsed)
+        is_postgresql = parsed.get_backend_name() == "postgresql"
+        engine = _postgresql_engine(parsed, connections) if is_postgresql else sa.create_engine(parsed)
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
         raise SettingsError(
             f"DRAFTHOUSE_DATABASE_URL is not a database URL ({error}): "
@@ -158,7 +157,16 @@ def _unchecked_engine(url: str, connections: tuple[int, int] = (1, 0)) -> sa.Eng
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _prepare_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
+    sa.event.listen(engine, "handle_error", _refuse_impossible)
     return engine
+
+
+def _refuse_impossible(context: ExceptionContext) -> None:
+    """Raise UserError for a value that no column can hold, such as a NUL in PostgreSQL: the database does answer."""
+    is_refused = isinstance(context.sqlalchemy_exception, sa.exc.DataError)
+    if is_refused or isinstance(context.original_exception, OverflowError):
+        why = str(context.original_exception).partition("\n")[0]
+        raise UserError(f"the app database can hold no such value ({why}): change it") from None
 
 
 def _postgresql_engine(url: sa.URL, connections: tuple[int, int]) -> sa.Engine:
