@@ -2,4 +2,4 @@
 
 #: Raise it with every change after which the same runs may get another interval or another word: stored verdicts name
 #: the version that made them.
-ANALYSIS_VERSION = 4
+ANALYSIS_VERSION = 5

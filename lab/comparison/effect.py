@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import special
 
 from lab.comparison import spread
 from lab.comparison.influence import Influence, mean
@@ -72,7 +73,8 @@ def log_ratio(pairs: Pairs, influence: Influence = mean, scatter: Scatter | None
 def difference(pairs: Pairs, influence: Influence = mean, scatter: Scatter | None = None) -> Effect | None:
     """Return the mean over blocks of candidate - baseline in the metric's unit; one block has no known spread.
 
-    Its variance is moderated by the same factor as that of the log ratios.
+    A block's difference is its log ratio times the logarithmic mean of its two numbers. The variance of the log ratios
+    is the moderated one; that of the levels, which like cells say nothing of, is the cell's own.
     """
     if not pairs.blocks:
         return None
@@ -86,8 +88,11 @@ def difference(pairs: Pairs, influence: Influence = mean, scatter: Scatter | Non
     own, logs = _over_blocks(effects, moved, least), log_ratios(pairs)
     if scatter is None or logs is None:
         return Effect(float(effects.mean()), own)
-    factor = scatter.variance / variance_of_block(pairs, logs)
-    return Effect(float(effects.mean()), replace(own, blocks=own.blocks * factor, blocks_df=scatter.df))
+    levels, blocks = pairs.baseline * special.exprel(logs), effects.size
+    parts = np.array([logs.mean() ** 2 * levels.var(ddof=1) / blocks, own.rest])
+    df = spread.satterthwaite(parts, np.array([blocks - 1.0, own.rest_df]))
+    of_ratio = np.asarray(levels.mean() ** 2 * scatter.variance / blocks)
+    return Effect(float(effects.mean()), Spread(of_ratio, scatter.df, parts.sum(), df))
 
 
 def request_variance(pairs: Pairs, influence: Influence = mean) -> float | None:

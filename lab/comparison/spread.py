@@ -97,6 +97,12 @@ def averaged(spread: Spread, by_blocks: Array, by_rest: Array) -> Array:
     return np.asarray(np.maximum(mean, by_blocks * np.sqrt(spread.blocks)), dtype=np.float64)
 
 
+def satterthwaite(variances: Array, dfs: Array) -> float:
+    """Return the degrees of freedom of a sum of estimated variances: Satterthwaite 1946, doi:10.2307/3002019."""
+    squares = float((variances**2 / dfs).sum())
+    return float(variances.sum()) ** 2 / squares if squares else float(dfs.max())
+
+
 def together(spreads: Sequence[Spread]) -> Spread:
     """Stack single spreads into one of shape (spreads,)."""
     columns = zip(*map(_columns, spreads), strict=True)

@@ -11,7 +11,7 @@ import numpy as np
 from lab.comparison.compare import CellRuns, Comparison, exponential, launches_of
 from lab.comparison.effect import CONFIDENCE, Effect
 from lab.comparison.samples import Array, RunSample, averaged, by_block, connected
-from lab.comparison.spread import Spread, half_width, over_blocks
+from lab.comparison.spread import Spread, half_width, over_blocks, satterthwaite
 from lab.comparison.starts import StartScatter, apart, start_scatter
 from lab.comparison.verdict import Judged, verdicts
 from lab.metrics.definition import Better
@@ -141,7 +141,7 @@ def _of_rounds(comparisons: Sequence[Comparison], *, control: bool) -> Compariso
     )
     together = Spread(
         np.asarray(variances.sum() / len(spreads) ** 2),
-        _satterthwaite(variances, dfs),
+        satterthwaite(variances, dfs),
         np.asarray(np.mean([each.rest for each in spreads])),
         spreads[0].rest_df,
     )
@@ -168,7 +168,7 @@ def _spread(blocks: _Blocks, comparisons: Sequence[Comparison], starts: StartSca
     if cells < 2 or not np.ptp(blocks.logs, axis=1).any():  # a single cell, or repeats that are all the same
         return over_blocks(blocks.logs.mean(axis=0)), ""
     parts = np.array([blocks.left / cells, 2 * starts.variance]) / count
-    df = _satterthwaite(parts, np.array([(cells - 1) * (count - 1), starts.df]))
+    df = satterthwaite(parts, np.array([(cells - 1) * (count - 1), starts.df]))
     choices = [(Spread(np.asarray(parts.sum()), df, np.array(0.0), math.inf), f", with {starts.source}")]
     of_cells = [cell.effect.spread for cell in comparisons if cell.effect and cell.effect.spread and cell.moderated]
     if len(of_cells) == cells:
@@ -177,12 +177,6 @@ def _spread(blocks: _Blocks, comparisons: Sequence[Comparison], starts: StartSca
             (Spread(np.asarray(mean), least, np.array(0.0), math.inf), f", as sure as {cells} cells are on average")
         )
     return min(choices, key=lambda choice: float(half_width(choice[0], CONFIDENCE)))
-
-
-def _satterthwaite(variances: Array, dfs: Array) -> float:
-    """Return the degrees of freedom of a sum of estimated variances: Satterthwaite 1946, doi:10.2307/3002019."""
-    squares = float((variances**2 / dfs).sum())
-    return float(variances.sum()) ** 2 / squares if squares else float(dfs.max())
 
 
 def _blocks(cells: Sequence[CellRuns]) -> _Blocks:
