@@ -15,7 +15,7 @@ import numpy as np
 from lab.comparison.effect import Effect
 from lab.comparison.moderation import Scatter
 from lab.comparison.samples import Array, Pairs
-from lab.comparison.spread import Spread
+from lab.comparison.spread import Spread, satterthwaite
 from lab.comparison.starts import Lying, StartScatter, apart
 
 
@@ -41,25 +41,33 @@ def variance(rounds: Array) -> tuple[float, float]:
     """Return the variance that rounds give the mean, and its degrees of freedom: rounds of a repeat - 1.
 
     Deviations from each repeat's mean are added over the repeats, round by round: the variance of clustered samples
-    (Cameron & Miller 2015, doi:10.3368/jhr.50.2.317), the clusters being rounds of one number.
+    (Cameron & Miller 2015, doi:10.3368/jhr.50.2.317), the clusters being rounds of one number. Each repeat pays for its
+    own mean, so that one with fewer rounds does not look certain; it has few degrees of freedom, too.
     """
-    deviations = rounds - np.nanmean(rounds, axis=1, keepdims=True)
-    shares = deviations / (np.isfinite(rounds).sum(axis=1, keepdims=True) * len(rounds))
+    counts = np.isfinite(rounds).sum(axis=1, keepdims=True)
+    deviations = (rounds - np.nanmean(rounds, axis=1, keepdims=True)) * np.sqrt(counts / (counts - 1))
+    shares = deviations / (counts * len(rounds))
     sums = np.nansum(shares, axis=0)[np.isfinite(rounds).any(axis=0)]
-    return float((sums**2).sum() * sums.size / (sums.size - 1)), sums.size - 1.0
+    df = satterthwaite(np.nansum(shares**2, axis=1), counts[:, 0] - 1.0)
+    return float((sums**2).sum()), min(df, sums.size - 1.0)
 
 
 def of_one(rounds: Array) -> tuple[float, float]:
     """Return the variance of a single round of all repeats, with its degrees of freedom, to moderate by like cells."""
     of_mean, df = variance(rounds)
-    return of_mean * (df + 1), df
+    return of_mean * _usual_count(rounds), df
+
+
+def _usual_count(rounds: Array) -> float:
+    """Return how many rounds a repeat has: of unequal numbers that by which the variance of the mean falls."""
+    return float(len(rounds) / (1 / np.isfinite(rounds).sum(axis=1)).sum())
 
 
 def effects(pairs: Pairs, rounds: Array, scatter: Scatter | None, starts: StartScatter) -> tuple[Effect, Effect]:
     """Return the log ratio and the difference. A moderated `scatter`, of one round, replaces that of the cell's own."""
     (base, tried), (base_weight, tried_weight) = pairs.rounds or (rounds, rounds), pairs.start_weights
     own, df = variance(rounds)
-    factor = 1.0 if scatter is None or own <= 0 else scatter.variance / (own * (df + 1))
+    factor = 1.0 if scatter is None or own <= 0 else scatter.variance / (own * _usual_count(rounds))
     df = df if scatter is None else scatter.df
 
     def effect(numbers: Array, weight: float) -> Effect:

@@ -132,7 +132,7 @@ def by_block(runs: Sequence[RunSample]) -> dict[Hashable, RunSample]:
 
 
 def _rounds(baselines: Sequence[RunSample], candidates: Sequence[RunSample]) -> tuple[Array, Array] | None:
-    """Return both arms' values of the rounds that both have; None if a repeat has none of them."""
+    """Return both arms' values of the rounds that both have; None if a repeat has fewer than two of them."""
     of_runs = [run.rounds for run in (*baselines, *candidates) if run.rounds is not None]
     if not of_runs or len(of_runs) < 2 * len(baselines):
         return None
@@ -140,8 +140,7 @@ def _rounds(baselines: Sequence[RunSample], candidates: Sequence[RunSample]) -> 
     for row, rounds in zip(values.reshape(len(of_runs), -1), of_runs, strict=True):
         row[: rounds.size] = rounds
     values[:, ~np.isfinite(values).all(axis=0)] = np.nan
-    known = np.isfinite(values[0])
-    if not known.any(axis=1).all() or known.any(axis=0).sum() < 2:
+    if (np.isfinite(values[0]).sum(axis=1) < 2).any():
         return None
     return values[0], values[1]
 

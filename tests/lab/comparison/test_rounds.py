@@ -55,6 +55,24 @@ def test_rounds_that_an_arm_lacks_are_left_out() -> None:
     assert around.blocks_df == 3
 
 
+def test_a_repeat_that_lacks_rounds_does_not_look_certain() -> None:
+    """Five rounds of one repeat and two others of the next: the mean of two means, each with its own variance."""
+    noise = np.array([[0.1, 0.14, 0.06, 0.12, 0.08, np.nan, np.nan], [*[np.nan] * 5, 0.05, 0.15]])
+    _, around = compared(cell(*noise))
+    parts = np.array([np.nanvar(noise[0], ddof=1) / 5, np.nanvar(noise[1], ddof=1) / 2]) / 4
+    assert around.blocks == pytest.approx(parts.sum())
+    assert around.blocks_df == pytest.approx(parts.sum() ** 2 / (parts[0] ** 2 / 4 + parts[1] ** 2 / 1))
+
+
+def test_a_repeat_with_a_single_round_leaves_the_rule_over_repeats() -> None:
+    """One round cannot show how much rounds differ."""
+    once = LOGS.copy()
+    once[1:] = np.nan
+    both = cell(LOGS, once)
+    base, tried = ([replace(run, rounds=None) for run in runs] for runs in (both.baseline, both.candidate))
+    assert compare(both.baseline, both.candidate, "higher") == compare(base, tried, "higher")
+
+
 def test_engine_starts_of_runs_without_a_partner_do_not_count() -> None:
     """The baseline lost its second repeat, and the candidate its third."""
     three = cell(LOGS, LOGS, LOGS)
