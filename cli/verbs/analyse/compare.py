@@ -182,6 +182,9 @@ def compare_groups(
         raise UserError(
             f"{study} has no numbers by {by}: only sessions have turns, and only measured requests have contexts"
         )
+    arms = dict.fromkeys(group.arm for group in groups)
+    if baseline is not None and baseline not in arms:
+        raise UserError(f"no arm {baseline!r} has numbers by {by}: the arms that have are {', '.join(arms)}")
     if as_json:
         print_json([asdict(group) for group in groups])
         return

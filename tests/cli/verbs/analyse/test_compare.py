@@ -210,6 +210,8 @@ def test_arms_are_compared_by_context_and_turns_need_sessions(studied: Home) -> 
         assert f"--fail-if-slower and {option[0]} do not go together" in refusal
     refusal = studied.refusal("compare", "small", "--by", "turn")
     assert "small has no numbers by turn" in " ".join(refusal.split())
+    refusal = studied.refusal("compare", "small", "--by", "context", "--baseline", "nobody")
+    assert "no arm 'nobody' has numbers by context: the arms that have are " in " ".join(refusal.split())
 
 
 def test_arms_of_an_imported_study_stand_beside_ones_own_without_verdicts(tmp_path: Path) -> None:
