@@ -169,6 +169,8 @@ def _spread(blocks: _Blocks, comparisons: Sequence[Comparison], starts: StartSca
         return over_blocks(blocks.logs.mean(axis=0)), ""
     parts = np.array([blocks.left / cells, 2 * starts.variance]) / count
     df = satterthwaite(parts, np.array([(cells - 1) * (count - 1), starts.df]))
+    if starts.variance:  # what starts' means scatter by, less the noise of runs: their sum is known no better than that
+        df = min(df, starts.df)
     choices = [(Spread(np.asarray(parts.sum()), df, np.array(0.0), math.inf), f", with {starts.source}")]
     of_cells = [cell.effect.spread for cell in comparisons if cell.effect and cell.effect.spread and cell.moderated]
     if len(of_cells) == cells:

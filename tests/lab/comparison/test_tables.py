@@ -118,6 +118,16 @@ def test_a_sweep_of_two_starts_is_decided_by_what_all_cells_and_arms_show() -> N
     assert "engine starts that differ by" in means[0].basis
 
 
+def test_a_sweep_of_many_starts_has_the_paired_t_interval_over_them() -> None:
+    """What is subtracted as the noise of runs is added again: more cells do not show better how much starts differ."""
+    rng = np.random.default_rng(4)
+    logs = 0.03 * rng.standard_normal(8) + 0.02 * rng.standard_normal((6, 8))
+    over_all = swept(*[arms([100.0] * 8, (100 * np.exp(cell)).tolist()) for cell in logs])
+    means = logs.mean(axis=0)
+    half = stats.t.ppf(0.975, 7) * means.std(ddof=1) / math.sqrt(8)
+    assert bounds(over_all) == pytest.approx((math.exp(means.mean() - half), math.exp(means.mean() + half)))
+
+
 def test_a_sweep_of_repeats_that_are_all_the_same_is_certain() -> None:
     """Acceptance of greedy decoding is the same number each time, whatever starts do to speed."""
     comparison = swept(*(arms([2.0, 2.0, 2.0], [value] * 3) for value in (2.2, 2.4, 2.6)))
