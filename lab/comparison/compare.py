@@ -31,7 +31,7 @@ class Comparison:
 
     better: Better
     blocks: int
-    prompts: int | None  # paired; None if the interval does not generalise to other prompts
+    prompts: int | None  # paired, or sessions; None if the interval does not generalise to other prompts
     ratio: Interval | None
     difference: Interval | None
     effect: Effect | None
@@ -188,13 +188,12 @@ def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter |
     effect = log_ratio(pairs, influence, scatter)
     ratio = None if effect is None else exponential(effect.interval())
     changed = _difference(difference(pairs, influence, scatter), pairs, ratio)
-    prompts = None if pairs.baseline_requests is None else pairs.baseline_requests.shape[0]
-    basis = _basis(pairs, prompts, scatter) + ("; looked at after every repeat" if looked and pairs.blocks else "")
+    basis = _basis(pairs, scatter) + ("; looked at after every repeat" if looked and pairs.blocks else "")
     repeats = sum(map(len, pairs.blocks))
     return Comparison(
         better,
         len(pairs.blocks),
-        prompts,
+        pairs.prompts,
         ratio,
         changed,
         effect,
@@ -251,7 +250,7 @@ def exponential(interval: Interval) -> Interval:
     return Interval(math.exp(interval.value), low, high)
 
 
-def _basis(pairs: Pairs, prompts: int | None, scatter: Scatter | None) -> str:
+def _basis(pairs: Pairs, scatter: Scatter | None) -> str:
     if not pairs.blocks:
         return "no repeat has both arms"
     repeats = sum(map(len, pairs.blocks))
@@ -260,5 +259,6 @@ def _basis(pairs: Pairs, prompts: int | None, scatter: Scatter | None) -> str:
         own += f" on {counted(len(pairs.blocks), 'engine start')}"
     if scatter is None and len(pairs.blocks) == 1:
         return f"{own}, which cannot show how much {'runs' if repeats == 1 else 'starts'} differ"
-    own += f" and {prompts} prompts" if prompts else ""
+    if pairs.prompts:
+        own += f" and {pairs.prompts} {'prompts' if pairs.sessions is None else 'sessions'}"
     return own if scatter is None else f"{own}, with {scatter.source}"

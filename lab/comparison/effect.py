@@ -102,10 +102,10 @@ def request_variance(pairs: Pairs, influence: Influence = mean) -> float | None:
     blocks, or without requests.
     """
     requests = _relative(pairs, influence)
-    if requests is None or len(pairs.blocks) < 2:
+    if requests is None or pairs.baseline_requests is None or len(pairs.blocks) < 2:
         return None
     moved = requests[1] - requests[0]
-    return float(moved.var(axis=1, ddof=1).mean())
+    return float(moved.var(axis=1, ddof=1).mean()) * len(pairs.baseline_requests) / len(moved)
 
 
 def _moderated(own: Spread, scatter: Scatter, blocks: int) -> Spread:
@@ -125,8 +125,22 @@ def _over_blocks(effects: Array, moved: Array | None, least: float) -> Spread:
 
 @functools.lru_cache(1)  # ratio and difference of the same pairs follow each other
 def _relative(pairs: Pairs, influence: Influence) -> tuple[Array, Array] | None:
-    """Return both arms' request influences as shares of their runs' numbers; None if unknown or 0."""
+    """Return both arms' request influences as shares of their runs' numbers; None if unknown or 0.
+
+    Of sessions, those of all turns together, because the turns of one are alike: shape (sessions, blocks).
+    """
     if pairs.baseline_requests is None or pairs.candidate_requests is None:
         return None
     (base, by_base), (tried, by_tried) = influence(pairs.baseline_requests), influence(pairs.candidate_requests)
-    return (by_base / base, by_tried / tried) if (base > 0).all() and (tried > 0).all() else None
+    if not ((base > 0).all() and (tried > 0).all()):
+        return None
+    return _by_session(by_base / base, pairs), _by_session(by_tried / tried, pairs)
+
+
+def _by_session(shares: Array, pairs: Pairs) -> Array:
+    """Add the shares of each session's turns, scaled so that the mean stays."""
+    if pairs.sessions is None or pairs.prompts is None:
+        return shares
+    added = np.zeros((pairs.prompts, shares.shape[1]))
+    np.add.at(added, pairs.sessions, shares)
+    return added * (pairs.prompts / len(shares))

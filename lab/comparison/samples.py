@@ -35,6 +35,7 @@ class RunSample:
     `log_variance` is the uncertainty of the value itself, as the variance of its logarithm: for results of a search.
     `rounds` are the metric's values in short windows, in which the arms of a block took turns in random order: of shape
     (rounds,), those of one index belong together, NaN where a round has none. None of a run in one long window.
+    `in_sessions`: its prompts are turns, named `SESSION.TURN`.
     """
 
     run_id: str
@@ -46,6 +47,7 @@ class RunSample:
     until_decided: bool = False  # its study looked at the comparison after every block (`lab.comparison.looks`)
     log_variance: float = 0.0
     rounds: Array | None = field(default=None, compare=False)
+    in_sessions: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +55,9 @@ class Pairs:
     """Both arms block by block: `baseline` and `candidate` of shape (blocks,). Compares by identity.
 
     A block is named by its repeats, one or, if they share a launch, several. The requests are of the prompts that every
-    run has, of shape (prompts, blocks); None for fewer than two prompts. `log_variances` of both arms' numbers: repeats
-    that agree more closely do so by luck. `rounds` are both arms' values of shape (repeats, rounds), NaN where either
+    run has, of shape (prompts, blocks); None for fewer than two prompts, or sessions. `sessions` numbers the session of
+    each prompt; None if the prompts are no turns. `log_variances` of both arms' numbers: repeats that agree more
+    closely do so by luck. `rounds` are both arms' values of shape (repeats, rounds), NaN where either
     lacks the round; None unless every repeat has rounds, two at least. `start_weights`: how much of one start's
     variance the mean of either arm has, one half on two starts.
     """
@@ -64,9 +67,17 @@ class Pairs:
     candidate: Array
     baseline_requests: Array | None = None
     candidate_requests: Array | None = None
+    sessions: NDArray[np.intp] | None = None
     log_variances: tuple[float, float] = (0.0, 0.0)
     rounds: tuple[Array, Array] | None = None
     start_weights: tuple[float, float] = (1.0, 1.0)
+
+    @property
+    def prompts(self) -> int | None:
+        """Return the number of independent prompts: of sessions, if the prompts are their turns."""
+        if self.baseline_requests is None:
+            return None
+        return len(self.baseline_requests) if self.sessions is None else int(self.sessions.max()) + 1
 
     @property
     def units(self) -> list[list[int]]:
@@ -92,15 +103,18 @@ def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs
     blocks = tuple(tuple(both[index] for index in unit) for unit in units)
     base, tried = (averaged(_values(runs), units) for runs in (baselines, candidates))
     unknown = _log_variance(baselines), _log_variance(candidates)
-    pairs = Pairs(blocks, base, tried, None, None, unknown)
+    pairs = Pairs(blocks, base, tried, log_variances=unknown)
     order = [index for unit in units for index in unit]
     if rounds := _rounds(*([runs[index] for index in order] for runs in (baselines, candidates))):
         return replace(pairs, rounds=rounds, start_weights=(_start_weight(baselines), _start_weight(candidates)))
     prompts = _common_prompts([*baselines, *candidates])
-    if len(prompts) < 2:
+    sessions = None
+    if any(run.in_sessions for run in (*baselines, *candidates)):
+        sessions = np.unique([prompt.rpartition(".")[0] for prompt in prompts], return_inverse=True)[1]
+    if len(prompts if sessions is None else set(sessions.tolist())) < 2:
         return pairs
     by_base, by_tried = (averaged(_requests(runs, prompts), units) for runs in (baselines, candidates))
-    return replace(pairs, baseline_requests=by_base, candidate_requests=by_tried)
+    return replace(pairs, baseline_requests=by_base, candidate_requests=by_tried, sessions=sessions)
 
 
 def connected(launches: Sequence[set[Hashable]]) -> list[list[int]]:

@@ -163,6 +163,7 @@ def _sample(outcome: Outcome, *, closed_loop: bool) -> RunSample:
         launch=outcome.launch_index,
         until_decided=True,
         rounds=np.array(outcome.rounds, dtype=np.float64) if outcome.rounds else None,  # None becomes NaN
+        in_sessions=outcome.run.workload.sessions is not None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -170,3 +171,40 @@ def test_a_cell_of_equal_repeats_has_no_width_and_changes_no_other_cell() -> Non
         *others, last = (numbers(comparison.ratio) for comparison in compare_cells([*noisy, equal], "higher"))
         assert others == alone
         assert last == pytest.approx((candidate / 100,) * 3)
+
+
+def turns(runs: list[RunSample], per_session: int, *, in_sessions: bool) -> list[RunSample]:
+    """Each prompt becomes a session of so many turns, all with its number."""
+    named = []
+    for run in runs:
+        assert run.requests is not None
+        prompts = tuple(f"{prompt}.{turn}" for prompt in run.requests.prompts for turn in range(per_session))
+        requests = Requests(prompts, run.requests.numbers.repeat(per_session))
+        named.append(replace(run, requests=requests, in_sessions=in_sessions))
+    return named
+
+
+def test_turns_of_a_session_are_no_evidence_of_their_own() -> None:
+    alone = cell(0, 1.2, requests=12)
+
+    def interval(per_session: int, *, in_sessions: bool) -> tuple[str, float]:
+        baseline, candidate = (
+            turns(list(of), per_session, in_sessions=in_sessions) for of in (alone.baseline, alone.candidate)
+        )
+        (found,) = compare_cells([CellRuns(baseline, candidate)], "higher")
+        assert found.ratio is not None
+        assert found.ratio.low is not None
+        assert found.ratio.high is not None
+        return found.basis, found.ratio.high / found.ratio.low
+
+    basis, width = interval(8, in_sessions=True)
+    assert basis == "3 repeats and 12 sessions"
+    assert width == pytest.approx(interval(1, in_sessions=False)[1])
+    assert width > interval(8, in_sessions=False)[1]
+
+
+def test_a_single_session_says_nothing_of_others() -> None:
+    alone = cell(0, 1.2, requests=1)
+    baseline, candidate = (turns(list(of), 8, in_sessions=True) for of in (alone.baseline, alone.candidate))
+    (found,) = compare_cells([CellRuns(baseline, candidate)], "higher")
+    assert found.prompts is None

@@ -160,6 +160,7 @@ def sample(row: Row, *parts: object, requests: Requests | None = None, rounds: A
         launch_of(row),
         until_decided=bool(row["until_decided"]),
         rounds=rounds,
+        in_sessions=bool(row.get("in_sessions")),
     )
 
 
@@ -261,7 +262,7 @@ _RUNS = """
             PARTITION BY origin, job_id, arm, workload, dataset, category, requested_output_tokens, pattern, concurrency
             ORDER BY repeat, started_at, run_id) END AS repeat,
         workload_label AS workload, pattern, concurrency, is_baseline, method, num_speculative_tokens, category,
-        closed_loop, arm_id, launch_index, taken_over_from, until_decided,
+        closed_loop, arm_id, launch_index, taken_over_from, until_decided, session_answers IS NOT NULL AS in_sessions,
         CASE WHEN origin = 'measured' OR tool = 'drafthouse' THEN host END AS host
     FROM valid_latest_runs WHERE list_contains(?, job_id) AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, started_at, run_id

@@ -21,6 +21,7 @@ from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, cell, request, write_r
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import slices
 from warehouse.queries.comparing.by_group import by_group, surfaces
+from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.comparing.documents import contexts_document
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.matrix import acceptance_matrix, acceptance_of_arms, beside_golden
@@ -46,6 +47,12 @@ def test_each_turn_has_its_acceptance_and_its_ratio_to_the_baseline(studied: Set
     assert later.ratio is not None
     assert later.ratio.value == pytest.approx(0.505, abs=0.001)
     assert [g.ratio for g in groups if g.is_baseline] == [None] * 4
+
+
+def test_two_turns_of_the_only_session_are_no_two_prompts(studied: Settings) -> None:
+    with open_warehouse(studied.warehouse_file) as con:
+        pairs = compare_study(con, "job-1", "e2e_mean_ms").pairs
+    assert {pair.comparison.prompts for pair in pairs} == {None}
 
 
 def test_the_surface_has_a_break_even_and_price_for_each_context(studied: Settings) -> None:
