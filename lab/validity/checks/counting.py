@@ -106,7 +106,10 @@ def _counter_reset(evidence: Evidence) -> Answer:
     fell = [name for name, value in before if _fell(value, getattr(after, name))]
     if not fell:
         return None
-    return Fired(f"The server's counters fell during the run ({listed(fell)}): it was restarted.")
+    return Fired(
+        f"The server's counters fell during the run ({listed(fell)}): it was restarted, or several servers answer in "
+        "turn."
+    )
 
 
 def _fell(before: object, after: object) -> bool:
@@ -219,7 +222,8 @@ CHECKS = (
         looks_at=("counters_before", "counters_after"),
         threshold="any counter smaller after a window than before it, or smaller before a later window of the run",
         why="A server that restarted during the run was measured cold, and counter differences mean nothing.",
-        advice="Find the reason for the restart in the server's log, then repeat the run.",
+        advice="Find the reason for the restart in the server's log, then repeat the run. Of several servers behind "
+        "one address, measure one by an address of its own.",
         rule=_counter_reset,
     ),
     Check(

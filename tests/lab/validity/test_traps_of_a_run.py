@@ -319,13 +319,19 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
     (
         "counter_reset",
         "invalid",
-        "The server's counters fell during the run (generation_tokens): it was restarted.",
+        (
+            "The server's counters fell during the run (generation_tokens): it was restarted, or several "
+            "servers answer in turn."
+        ),
         lambda: plain().with_counters(generation_tokens=10.0),
     ),
     (
         "counter_reset",
         "invalid",
-        "The server's counters fell during the run (num_accepted_tokens_per_position): it was restarted.",
+        (
+            "The server's counters fell during the run (num_accepted_tokens_per_position): it was restarted, or "
+            "several servers answer in turn."
+        ),
         lambda: drafted().with_counters(num_accepted_tokens_per_position=(0.0, 0.0, 0.0)),
     ),
     (
